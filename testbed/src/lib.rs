@@ -1,0 +1,1 @@
+//! A real three-node Kubernetes with real etcd on one machine.
