@@ -1,0 +1,71 @@
+//! Images come from a registry: a tag that it does not have is not found, and `Always` means that it is asked.
+
+use anyhow::{Context, ensure};
+use k8s_openapi::api::core::v1::{ContainerStateWaiting, Event, Pod};
+use testbed::kit::{TestNamespace, check, in_namespace, wait_for, wait_for_all};
+
+use crate::{SOON, script_pod};
+
+#[tokio::test]
+async fn a_wrong_tag_ends_in_image_pull_back_off_with_not_found() -> anyhow::Result<()> {
+    in_namespace("a_wrong_tag_ends_in_image_pull_back_off_with_not_found", async |ns| {
+        let manifest = "
+apiVersion: v1
+kind: Pod
+metadata: {name: wrong}
+spec: {containers: [{name: etcd, image: 'quay.io/coreos/etcd:v0.0.0'}]}
+";
+        ns.apply(manifest).await?;
+        let backed_off = |pod: Option<&Pod>| {
+            let waiting = pod.and_then(waiting).unwrap_or_default();
+            let message = waiting.message.unwrap_or_default();
+            match waiting.reason.as_deref() {
+                Some("ImagePullBackOff") => Ok(message),
+                _ => Err(pod.map(check::describe_pod).unwrap_or_default()),
+            }
+        };
+        let said = wait_for(&ns.api(), "wrong", SOON, "to back off from the image", backed_off).await?;
+        ensure!(said.contains("quay.io/coreos/etcd:v0.0.0") && said.contains("not found"), "{said}");
+        Ok(())
+    })
+    .await
+}
+
+fn waiting(pod: &Pod) -> Option<ContainerStateWaiting> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.first()?.state.as_ref()?.waiting.clone()
+}
+
+#[tokio::test]
+async fn always_asks_the_registry_even_for_an_image_that_is_there() -> anyhow::Result<()> {
+    in_namespace("always_asks_the_registry_even_for_an_image_that_is_there", async |ns| {
+        ns.apply(&script_pod("first", "true")).await?;
+        let first = ns.pod_succeeded("first").await?;
+        let node = first.spec.and_then(|spec| spec.node_name).context("a pod ran on no node")?;
+        for (name, policy, expected) in [
+            ("always", "Always", "Successfully pulled image"),
+            ("if-not-present", "IfNotPresent", "already present on machine"),
+        ] {
+            let manifest = script_pod(name, "true")
+                .replace("restartPolicy:", &format!("nodeName: {node}\n  restartPolicy:"))
+                .replace("name: shell", &format!("name: shell\n    imagePullPolicy: {policy}"));
+            ns.apply(&manifest).await?;
+            ns.pod_succeeded(name).await?;
+            let said = pulled(&ns, name).await?;
+            ensure!(said.contains(expected), "{policy}: {said}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// What the kubelet says about where it has a pod's image from.
+async fn pulled(ns: &TestNamespace, pod: &str) -> anyhow::Result<String> {
+    let message = |events: &[Event]| {
+        let about = |event: &&Event| {
+            event.involved_object.name.as_deref() == Some(pod) && event.reason.as_deref() == Some("Pulled")
+        };
+        let found = events.iter().find(about).and_then(|event| event.message.clone());
+        found.ok_or_else(|| format!("{} Events, none that {pod} was pulled", events.len()))
+    };
+    Ok(wait_for_all(&ns.api(), "", SOON, "to say how the image came", message).await?)
+}
