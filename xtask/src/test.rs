@@ -1,0 +1,114 @@
+//! `make test`: every check and every test, one phase after another.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use anyhow::{Context as _, bail};
+use testbed::{cache::Cache, cluster, instance::Instance, recipe::CargoTool};
+
+use crate::report::Report;
+
+/// What a phase runs: a command, and where nextest writes its results if it is one of its.
+struct Phase {
+    name: &'static str,
+    command: Command,
+    results: Option<&'static str>,
+}
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut report = Report::default();
+    let outcome = phases(&mut report);
+    report.print();
+    outcome
+}
+
+fn phases(report: &mut Report) -> anyhow::Result<()> {
+    let cache = Cache::for_this_user()?;
+    let begun = Instant::now();
+    let nextest = cache.get(&CargoTool::nextest())?.path.join("bin/cargo-nextest");
+    let deny = cache.get(&CargoTool::deny())?.path.join("bin/cargo-deny");
+    report.phase("tools", begun.elapsed());
+
+    run_phase(report, Phase { name: "format", command: cargo(&["fmt", "--all", "--check"]), results: None })?;
+    let clippy =
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
+    run_phase(report, Phase { name: "lints", command: clippy, results: None })?;
+    // Advisories are not here: their database is a repository that CI cannot reach.
+    let mut bans = Command::new(deny);
+    bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
+    run_phase(report, Phase { name: "dependencies", command: bans, results: None })?;
+    let tests = |profile: &'static str, filter: &str| {
+        let mut command = Command::new(&nextest);
+        command.args(["nextest", "run", "--workspace", "--locked", "--profile", profile, "-E", filter]);
+        command
+    };
+    let units = tests("unit", "kind(lib) + kind(bin)");
+    run_phase(report, Phase { name: "unit tests", command: units, results: Some("unit") })?;
+
+    // A cluster that is named explicitly is not ours to start or to remove, and neither is anything else then.
+    let named = env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty());
+    if named {
+        println!("TESTBED_KUBECONFIG names a cluster: the tests that start and remove clusters are left out");
+    } else {
+        let life = tests("lifecycle", "binary(lifecycle)");
+        run_phase(report, Phase { name: "life of a cluster", command: life, results: Some("lifecycle") })?;
+    }
+    let ours = !named && cluster::kubeconfig(Instance::Main).is_none();
+    if !named {
+        run_phase(report, Phase { name: "cluster up", command: testbed(&["up"]), results: None })?;
+    }
+    let on_cluster = tests("cluster", "kind(test) - binary(lifecycle)");
+    let tested = run_phase(
+        report,
+        Phase { name: "tests on the cluster", command: on_cluster, results: Some("cluster") },
+    );
+    // What failed is kept for a look, except where nobody can look.
+    if ours && (tested.is_ok() || env::var_os("CI").is_some()) {
+        run_phase(report, Phase { name: "cluster down", command: testbed(&["down"]), results: None })?;
+    }
+    tested
+}
+
+fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {
+    println!("\n== {}", phase.name);
+    let results = phase.results.map(results_of);
+    if let Some(old) = &results {
+        // Results of an earlier run must not be taken for this one's.
+        let _ = std::fs::remove_file(old);
+    }
+    let begun = Instant::now();
+    let status = phase
+        .command
+        .status()
+        .with_context(|| format!("{} could not be run", phase.command.get_program().display()))?;
+    report.phase(phase.name, begun.elapsed());
+    if let Some(results) = &results {
+        report.tests(results)?;
+    }
+    if !status.success() {
+        bail!("{} failed: {:?} ended with {status}", phase.name, phase.command);
+    }
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+fn testbed(arguments: &[&str]) -> Command {
+    let mut command =
+        cargo(&["run", "--quiet", "--locked", "--package", "testbed", "--bin", "testbed", "--"]);
+    command.args(arguments);
+    command
+}
+
+fn results_of(profile: &str) -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join(Path::new("nextest")).join(profile).join("junit.xml")
+}
