@@ -11,6 +11,10 @@ use crate::{
 };
 
 /// The backup that should be taken.
+#[allow(
+    clippy::duplicated_attributes,
+    reason = "two printer columns may well have the same type"
+)]
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[kube(
     group = "etcd.database.coreos.com",

@@ -77,11 +77,32 @@ fn descend<'a>(mut schema: &'a mut JSONSchemaProps, path: &[&str]) -> Option<&'a
     Some(schema)
 }
 
+/// A text without the line breaks of our source, which `kubectl explain` would repeat. Paragraphs, and lists in the texts of Kubernetes'
+/// own types, keep theirs.
+fn unwrapped(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut joined = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        let continues = line.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '.' | '(' | '"'));
+        let separator = if continues && !joined.ends_with('\n') && !joined.is_empty() {
+            ' '
+        } else {
+            '\n'
+        };
+        joined.push(separator);
+        joined.push_str(line);
+    }
+    joined
+}
+
 /// Makes a schema, and all below it, one that takes old objects and costs little.
 fn shape(schema: &mut JSONSchemaProps) {
     // Without `nullable` the API server drops a null, as Go did when it wrote one for "nothing"; with it the null stays, and `has()`
     // in a CEL rule is true of it.
     schema.nullable = None;
+    if let Some(description) = schema.description.as_mut() {
+        *description = unwrapped(description);
+    }
     if schema.default.as_ref().is_some_and(|default| default.0.is_null()) {
         schema.default = None;
     }
@@ -115,5 +136,23 @@ fn shape(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
         shape(values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_line_breaks_of_our_source_go() {
+        let table = [
+            ("one\ntwo", "one two"),
+            ("one\n\ntwo\nthree", "one\n\ntwo three"),
+            ("one:\n- a\n- b", "one:\n- a\n- b"),
+            ("ends with\n.svc", "ends with .svc"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(unwrapped(text), expected);
+        }
     }
 }

@@ -44,7 +44,7 @@ pub struct PodPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anti_affinity: Option<bool>,
 
-    /// CPU and memory of the containers in the pod.
+    /// CPU and memory of the containers in the pod. Fractions need quotes ("0.5") or a unit (500m).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(
         validation = rules::RESOURCES_QUANTITIES,
@@ -58,7 +58,7 @@ pub struct PodPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// Environment variables of the etcd container, such as ETCD_AUTO_COMPACTION_RETENTION. Variables that would change a member's
+    /// Environment variables of the etcd container, such as `ETCD_AUTO_COMPACTION_RETENTION`. Variables that would change a member's
     /// identity, data directory, URLs, cluster or TLS are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

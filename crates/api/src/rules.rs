@@ -85,9 +85,10 @@ checks! {
     /// On `spec.pod.etcdEnv`.
     ENV_NAMES: "self.all(e, e.name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$'))"
         => "etcdEnv needs names of letters, digits and '_' that do not start with a digit";
-    /// On `spec.pod.etcdEnv`. etcd reads every flag from the environment too: one variable would be enough to start it on other data.
-    ENV_RESERVED: "self.all(e, !e.name.matches(r'^(LD_.*|LAUNCH.*|ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER.*|UNSAFE_.*|STRICT_RECONFIG_CHECK|INITIAL_(ADVERTISE|CLUSTER).*|LISTEN_.*|ADVERTISE_.*|DISCOVERY.*|PROXY.*|CERT_.*|KEY_.*|CA_.*|TRUSTED_.*|CLIENT_.*|PEER_.*|AUTO_TLS|SELF_SIGNED.*|HOST_WHITELIST|LOG_OUTPUTS?|ENABLE_V2))$'))"
-        => "etcdEnv sets a variable that the operator owns: identity, data directory, URLs, cluster membership and TLS of a member cannot be set by hand";
+    /// On `spec.pod.etcdEnv`. etcd reads every flag from the environment too: one variable would be enough to start it on other data, and
+    /// one that repeats a flag of ours ends it.
+    ENV_RESERVED: "self.all(e, !e.name.matches(r'^(LD_.*|LAUNCH.*|ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER.*|UNSAFE_.*|STRICT_RECONFIG_CHECK|INITIAL_(ADVERTISE|CLUSTER).*|LISTEN_.*|ADVERTISE_.*|DISCOVERY.*|PROXY.*|CERT_.*|KEY_.*|CA_.*|TRUSTED_.*|CLIENT_.*|PEER_.*|AUTO_TLS|SELF_SIGNED.*|HOST_WHITELIST|LOG_OUTPUTS?|LOGGER|ENABLE_V2|FEATURE_GATES|EXPERIMENTAL_(INITIAL_CORRUPT_CHECK|COMPACT_HASH_CHECK_ENABLED)))$'))"
+        => "etcdEnv sets a variable that the operator owns: identity, data directory, URLs, cluster membership, TLS and consistency checks of a member cannot be set by hand";
     /// On `spec.pod.persistentVolumeClaimSpec`.
     CLAIM_STORAGE: "has(self.resources) && has(self.resources.requests) && 'storage' in self.resources.requests && isQuantity(string(self.resources.requests['storage'])) && quantity(string(self.resources.requests['storage'])).compareTo(quantity('1Mi')) >= 0"
         => "persistentVolumeClaimSpec must ask for storage: resources.requests.storage, such as 8Gi";
@@ -128,7 +129,7 @@ checks! {
     BACKUP_ENDPOINTS: "has(self.etcdEndpoints) && self.etcdEndpoints.size() > 0"
         => "spec.etcdEndpoints should not be empty: give the cluster's client URL, such as http://example-etcd-cluster-client:2379";
     /// On `spec.etcdEndpoints` of an `EtcdBackup`.
-    ETCD_ENDPOINT: "self.all(e, e.matches(r'^(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?/?$'))"
+    ETCD_ENDPOINT: "self.all(e, e.matches(r'^(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?/?$'))"
         => "etcdEndpoints must be URLs of etcd servers, such as http://example-etcd-cluster-client:2379";
     /// On `spec.storageType` and `spec.backupStorageType`.
     STORAGE_TYPE: "self in ['S3', 'ABS', 'GCS', 'OSS']"
@@ -143,7 +144,7 @@ checks! {
     OBJECT_PATH: "self.matches(r'^[A-Za-z0-9!_.*()+=:@,\\x27-]+/[A-Za-z0-9/!_.*()+=:@,\\x27-]+$') && !self.matches(r'(^|/)[.][.]?(/|$)')"
         => "path must be <bucket>/<key>, such as mybucket/etcd.backup, without spaces, '%' and the segments '.' and '..'";
     /// On each `endpoint` of a store.
-    STORE_ENDPOINT: "self == '' || self.matches(r'^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?/?$')"
+    STORE_ENDPOINT: "self == '' || self.matches(r'^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?/?$')"
         => "endpoint must be the URL of a server, such as https://s3.example.com, without user, path and query";
     /// On `spec.abs`.
     ABS_SECRET: "has(self.absSecret) && self.absSecret != ''"

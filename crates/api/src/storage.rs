@@ -80,7 +80,7 @@ pub struct OssSource {
     #[x_kube(validation = rules::SECRET_NAME)]
     pub oss_secret: Option<String>,
 
-    /// The URL of the OSS region. Default: http://oss-cn-hangzhou.aliyuncs.com.
+    /// The URL of the OSS region. Default: `http://oss-cn-hangzhou.aliyuncs.com`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[x_kube(validation = rules::STORE_ENDPOINT)]
