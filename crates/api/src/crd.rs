@@ -44,6 +44,12 @@ const LIMITS: &[(&[&str], i64)] = &[
     (&["spec", "pod", "etcdEnv", "value"], 32_768),
 ];
 
+/// Maps of quantities that old objects may hold as fractions (`cpu: 0.5`), which a schema of integers and texts would refuse.
+const OPEN_QUANTITIES: &[&[&str]] = &[
+    &["spec", "pod", "resources", "limits"],
+    &["spec", "pod", "resources", "requests"],
+];
+
 fn installed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
@@ -56,6 +62,16 @@ fn installed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             for (path, limit) in LIMITS {
                 if let Some(field) = descend(schema, path) {
                     field.max_length = Some(*limit);
+                }
+            }
+            for path in OPEN_QUANTITIES {
+                if let Some(map) = descend(schema, path) {
+                    map.additional_properties =
+                        Some(JSONSchemaPropsOrBool::Schema(Box::new(JSONSchemaProps {
+                            description: Some("A quantity, such as 500m, 0.5 or 512Mi.".to_owned()),
+                            x_kubernetes_preserve_unknown_fields: Some(true),
+                            ..Default::default()
+                        })));
                 }
             }
         }

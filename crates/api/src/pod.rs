@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{defaults, names, rules};
+use crate::{defaults, lenient, names, rules};
 
 /// How the members' pods are made.
 #[derive(KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -44,14 +44,13 @@ pub struct PodPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anti_affinity: Option<bool>,
 
-    /// CPU and memory of the containers in the pod. Fractions need quotes ("0.5") or a unit (500m).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[x_kube(
-        validation = rules::RESOURCES_QUANTITIES,
-        validation = rules::RESOURCES_NEGATIVE,
-        validation = rules::RESOURCES_ORDER,
-        validation = rules::RESOURCES_MEMORY
+    /// CPU and memory of the containers in the pod.
+    #[serde(
+        default,
+        deserialize_with = "lenient::resources",
+        skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<ResourceRequirements>")]
     pub resources: Option<ResourceRequirements>,
 
     /// Taints of nodes that members put up with.

@@ -1,6 +1,11 @@
 //! What users write: every rule, as the API server runs it (CEL) and as people read it. [`crate::validate`] holds the same rules
 //! in code, for objects that were stored before the schema or past it, and answers in the same words.
 //!
+//! Two traps, both met on a real API server. A stored object that breaks a rule can still be written as long as the field at fault stays as it
+//! is, but only where the rule says *false*: one that cannot be evaluated refuses every write, the operator's status included. So no rule
+//! touches a field whose stored value may have an odd type. And a rule on the whole object is asked at every write; those on names
+//! therefore count only while there is no status, which is when the object is created.
+//!
 //! Costs: the API server multiplies a rule's cost by the largest value the schema admits, so each string, list and map has a limit
 //! (`crd.rs` gives one to those of Kubernetes' own types).
 
@@ -9,7 +14,7 @@ use kube::core::Rule;
 /// One rule: what must hold, and what to tell the person whose object breaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The CEL expression; `self` is the field that the rule stands on.
+    /// The CEL expression; `self` is the field that the rule stands on. Empty where only code can judge.
     pub cel: &'static str,
     /// What is wrong and what to write instead.
     pub message: &'static str,
@@ -21,21 +26,46 @@ impl From<Check> for Rule {
     }
 }
 
+/// A rule that only [`crate::validate`] can judge.
+const fn in_code(message: &'static str) -> Check {
+    Check { cel: "", message }
+}
+
+/// On `spec.pod.resources`, as the three below. Go read a quantity from any number, so old objects have `cpu: 0.5`, for which neither the
+/// schema nor CEL has a type: the schema takes what is there.
+pub const RESOURCES_QUANTITIES: Check =
+    in_code("resources must be quantities such as cpu: 500m and memory: 512Mi");
+/// On `spec.pod.resources`.
+pub const RESOURCES_NEGATIVE: Check = in_code("resources must not be negative");
+/// On `spec.pod.resources`.
+pub const RESOURCES_ORDER: Check = in_code("each request must be at most its limit: no pod could be made");
+/// On `spec.pod.resources`.
+pub const RESOURCES_MEMORY: Check =
+    in_code("the memory limit must be at least 16Mi: etcd does not start with less (was a unit forgotten?)");
+
+/// The rules that only code can judge, with their names.
+pub const ONLY_IN_CODE: &[(&str, Check)] = &[
+    ("RESOURCES_QUANTITIES", RESOURCES_QUANTITIES),
+    ("RESOURCES_NEGATIVE", RESOURCES_NEGATIVE),
+    ("RESOURCES_ORDER", RESOURCES_ORDER),
+    ("RESOURCES_MEMORY", RESOURCES_MEMORY),
+];
+
 /// A rule's name in the code, its expression and its message.
 macro_rules! checks {
     ($($(#[$doc:meta])* $name:ident: $cel:literal => $message:literal;)*) => {
         $($(#[$doc])* pub const $name: Check = Check { cel: $cel, message: $message };)*
-        /// All rules with their names, so that tests can ask for a good and a bad object of each.
+        /// All rules that the API server runs, with their names, so that tests can ask for a good and a bad object of each.
         pub const ALL: &[(&str, Check)] = &[$((stringify!($name), $name)),*];
     };
 }
 
 checks! {
     /// On the whole `EtcdCluster`.
-    CLUSTER_NAME_LENGTH: "self.metadata.name.size() <= 52"
+    CLUSTER_NAME_LENGTH: "has(self.status) || self.metadata.name.size() <= 52"
         => "metadata.name must have at most 52 characters: members are named <cluster>-<10 characters>, and a pod's name fits into 63";
     /// On the whole `EtcdCluster`.
-    CLUSTER_NAME: "self.metadata.name.matches(r'^[a-z][-a-z0-9]*$')"
+    CLUSTER_NAME: "has(self.status) || self.metadata.name.matches(r'^[a-z][-a-z0-9]*$')"
         => "metadata.name must start with a letter and have only lower-case letters, digits and dashes: it becomes the name of a Service";
     /// On the whole `EtcdCluster`: what tells a cluster that was born from one that was not must outlive every edit.
     BIRTH_KEPT: "!has(oldSelf.status) || !has(oldSelf.status.birth) || (has(self.status) && has(self.status.birth))"
@@ -69,19 +99,6 @@ checks! {
     /// On `spec.pod.nodeSelector`.
     NODE_SELECTOR: "self.all(k, k.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self[k].matches(r'^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))"
         => "nodeSelector needs node labels: keys like disk or example.com/disk and values of at most 63 letters, digits, '-', '_' and '.'";
-    /// On `spec.pod.resources`. Only cpu and memory are named, here and below: the API server counts a quantity as a text of
-    /// megabytes, and a loop over all of them would cost more than a rule may.
-    RESOURCES_QUANTITIES: "(!has(self.limits) || !('cpu' in self.limits) || isQuantity(string(self.limits['cpu']))) && (!has(self.limits) || !('memory' in self.limits) || isQuantity(string(self.limits['memory']))) && (!has(self.requests) || !('cpu' in self.requests) || isQuantity(string(self.requests['cpu']))) && (!has(self.requests) || !('memory' in self.requests) || isQuantity(string(self.requests['memory'])))"
-        => "resources must be quantities such as cpu: 500m and memory: 512Mi";
-    /// On `spec.pod.resources`.
-    RESOURCES_NEGATIVE: "(!has(self.limits) || !('cpu' in self.limits) || !isQuantity(string(self.limits['cpu'])) || quantity(string(self.limits['cpu'])).compareTo(quantity('0')) >= 0) && (!has(self.limits) || !('memory' in self.limits) || !isQuantity(string(self.limits['memory'])) || quantity(string(self.limits['memory'])).compareTo(quantity('0')) >= 0) && (!has(self.requests) || !('cpu' in self.requests) || !isQuantity(string(self.requests['cpu'])) || quantity(string(self.requests['cpu'])).compareTo(quantity('0')) >= 0) && (!has(self.requests) || !('memory' in self.requests) || !isQuantity(string(self.requests['memory'])) || quantity(string(self.requests['memory'])).compareTo(quantity('0')) >= 0)"
-        => "resources must not be negative";
-    /// On `spec.pod.resources`.
-    RESOURCES_ORDER: "!has(self.limits) || !has(self.requests) || ((!('cpu' in self.limits) || !('cpu' in self.requests) || !isQuantity(string(self.limits['cpu'])) || !isQuantity(string(self.requests['cpu'])) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0) && (!('memory' in self.limits) || !('memory' in self.requests) || !isQuantity(string(self.limits['memory'])) || !isQuantity(string(self.requests['memory'])) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0))"
-        => "each request must be at most its limit: no pod could be made";
-    /// On `spec.pod.resources`.
-    RESOURCES_MEMORY: "!has(self.limits) || !('memory' in self.limits) || !isQuantity(string(self.limits['memory'])) || quantity(string(self.limits['memory'])).compareTo(quantity('0')) <= 0 || quantity(string(self.limits['memory'])).compareTo(quantity('16Mi')) >= 0"
-        => "the memory limit must be at least 16Mi: etcd does not start with less (was a unit forgotten?)";
     /// On `spec.pod.etcdEnv`.
     ENV_NAMES: "self.all(e, e.name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$'))"
         => "etcdEnv needs names of letters, digits and '_' that do not start with a digit";
@@ -162,6 +179,6 @@ checks! {
     MAX_BACKUPS: "self >= 0 && self <= 1000000"
         => "maxBackups should not be lower than 0; 0 keeps all";
     /// On the whole `EtcdRestore`.
-    RESTORE_NAME: "self.metadata.name == self.spec.etcdCluster.name"
+    RESTORE_NAME: "has(self.status) || self.metadata.name == self.spec.etcdCluster.name"
         => "an EtcdRestore must have the name of the cluster that it restores: metadata.name and spec.etcdCluster.name differ";
 }

@@ -80,16 +80,45 @@ fn bad_objects_are_refused_for_their_reason_and_no_other() {
 }
 
 #[test]
+fn what_only_code_can_judge_is_judged_there() {
+    let mut judged = BTreeSet::new();
+    for fixture in fixtures("bad-in-code") {
+        let stored = server::admit(&fixture.documents[0], None);
+        let stored = stored.unwrap_or_else(|refusals| panic!("{}: {refusals:?}", fixture.name));
+        let expected = vec![(fixture.path.clone(), fixture.message.clone())];
+        assert_eq!(in_code(&stored), expected, "{}", fixture.name);
+        judged.insert(fixture.rule);
+    }
+    for (name, _) in api::rules::ONLY_IN_CODE {
+        assert!(judged.contains(*name), "no object for {name}");
+    }
+}
+
+#[test]
+fn an_old_object_with_an_odd_name_can_still_be_told_so() {
+    let odd = fixtures("bad")
+        .into_iter()
+        .find(|fixture| fixture.rule == "CLUSTER_NAME");
+    let mut object = odd.unwrap().documents.remove(0);
+    assert!(server::admit(&object, None).is_err(), "a new one is refused");
+    object["status"] = serde_json::json!({"phase": "Running"});
+    assert!(
+        server::admit(&object, Some(&object)).is_ok(),
+        "a stored one takes a status"
+    );
+    assert_eq!(in_code(&object).len(), 1, "and the code knows");
+}
+
+#[test]
 fn the_message_in_a_fixture_is_its_rules() {
-    for fixture in ["bad", "bad-update"]
+    let folders = ["bad", "bad-update", "bad-in-code"];
+    for fixture in folders
         .into_iter()
         .flat_map(fixtures)
-        .filter(|f| f.rule != "schema")
+        .filter(|fixture| fixture.rule != "schema")
     {
-        let (_, check) = api::rules::ALL
-            .iter()
-            .find(|(name, _)| *name == fixture.rule)
-            .unwrap();
+        let mut rules = api::rules::ALL.iter().chain(api::rules::ONLY_IN_CODE);
+        let (_, check) = rules.find(|(name, _)| *name == fixture.rule).unwrap();
         assert_eq!(fixture.message, check.message, "{}", fixture.name);
     }
 }

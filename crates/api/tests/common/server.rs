@@ -70,6 +70,9 @@ fn prune_nulls(schema: &Value, value: &mut Value) {
 }
 
 fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
     let mut refuse = |message: &str| refusals.push((path.to_owned(), message.to_owned()));
     let limit = |name: &str| {
         schema[name]
@@ -83,7 +86,7 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
         Some("boolean") => value.is_boolean(),
         Some("integer") => value.is_i64(),
         Some("number") => value.is_number(),
-        _ => schema["x-kubernetes-int-or-string"] != true || value.is_string() || value.is_i64(),
+        _ => schema["x-kubernetes-preserve-unknown-fields"] == true || value.is_string() || value.is_i64(),
     };
     if !type_matches {
         let type_ = schema["type"].as_str().unwrap_or("integer or string");
