@@ -1,0 +1,65 @@
+//! What users write: the names, labels and annotations that an `EtcdCluster` gives to the objects made for it.
+//!
+//! People select on these (`kubectl get services --selector etcd_cluster=…`), so their spelling is part of the API.
+
+/// Label that all pods and Services of all clusters carry.
+pub const LABEL_APP: &str = "app";
+/// Value of [`LABEL_APP`].
+pub const LABEL_APP_VALUE: &str = "etcd";
+/// Label with the cluster's name.
+pub const LABEL_CLUSTER: &str = "etcd_cluster";
+/// Label with the member's name.
+pub const LABEL_MEMBER: &str = "etcd_node";
+/// Prefix of the label keys that belong to the operator since the classic one.
+pub const RESERVED_LABEL_PREFIX: &str = "etcd_";
+/// Annotation on a pod with the etcd version that its member was asked to run.
+pub const ANNOTATION_VERSION: &str = "etcd.version";
+/// Annotation that says which operator, the namespaced or the cluster-wide one, looks after a resource.
+pub const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
+/// Label and annotation keys in this domain, and below it, belong to the operator.
+pub const RESERVED_DOMAIN: &str = "etcd.database.coreos.com/";
+
+/// The port for clients.
+pub const CLIENT_PORT: u16 = 2379;
+/// The port between members.
+pub const PEER_PORT: u16 = 2380;
+
+/// How many random characters follow the dash in a member's name.
+pub const MEMBER_SUFFIX_LENGTH: usize = 10;
+/// The longest name a cluster can have: a pod's name is its DNS label, so 63 less the dash and the suffix.
+pub const MAX_CLUSTER_NAME_LENGTH: usize = 52;
+
+/// The Service that clients use.
+#[must_use]
+pub fn client_service(cluster: &str) -> String {
+    format!("{cluster}-client")
+}
+
+/// The headless Service that gives each member its DNS name.
+#[must_use]
+pub fn peer_service(cluster: &str) -> String {
+    cluster.to_owned()
+}
+
+/// The label selector for all objects of a cluster, in the form of `kubectl --selector` and of the scale subresource.
+#[must_use]
+pub fn selector(cluster: &str) -> String {
+    format!("{LABEL_APP}={LABEL_APP_VALUE},{LABEL_CLUSTER}={cluster}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_cluster_name_still_makes_dns_labels() {
+        let cluster = "a".repeat(MAX_CLUSTER_NAME_LENGTH);
+        assert!(client_service(&cluster).len() <= 63);
+        assert_eq!(cluster.len() + 1 + MEMBER_SUFFIX_LENGTH, 63);
+    }
+
+    #[test]
+    fn the_selector_is_the_one_people_type() {
+        assert_eq!(selector("a"), "app=etcd,etcd_cluster=a");
+    }
+}

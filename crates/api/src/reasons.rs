@@ -1,0 +1,193 @@
+//! What users read: every reason that a status gives, in one list. A reason for doing nothing is data, with a word that machines can
+//! rely on and a sentence that tells a person what it is about and, where someone has to act, what to do.
+
+use std::fmt;
+
+/// Declares the reasons: variant, machine word, what it knows, sentence.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident $({ $($field:ident: $type:ty),* })? = $word:literal => $sentence:literal;)*) => {
+        /// Why a condition is as it is, or why nothing is done.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "the fields are what the sentence names")]
+        pub enum Reason {
+            $($(#[$doc])* $name $({ $($field: $type),* })?,)*
+        }
+
+        impl Reason {
+            /// The stable word for machines.
+            #[must_use]
+            pub fn as_str(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => $word,)*
+                }
+            }
+        }
+
+        impl fmt::Display for Reason {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name $({ $($field),* })? => write!(f, $sentence),)*
+                }
+            }
+        }
+
+        /// All words with their sentences, for the documentation.
+        pub const CATALOGUE: &[(&str, &str)] = &[$(($word, $sentence)),*];
+    };
+}
+
+reasons! {
+    /// A linearizable read succeeded in the last seconds.
+    ClusterAvailable = "Cluster available" => "";
+    /// Members are being added.
+    ScalingUp { from: usize, to: usize } = "Scaling up" => "Current cluster size: {from}, desired cluster size: {to}";
+    /// Members are being removed.
+    ScalingDown { from: usize, to: usize } = "Scaling down" => "Current cluster size: {from}, desired cluster size: {to}";
+    /// Members are being moved to another version.
+    ClusterUpgrading { to: String } = "Cluster upgrading" => "upgrading to {to}";
+    /// A majority is lost, and a backup is being restored.
+    DisasterRecovery = "Disaster recovery" => "Majority is down. Recovering from backup";
+
+    /// Everything is as the spec says.
+    Settled = "Settled" => "the cluster is as its spec says";
+    /// The spec can be carried out.
+    Accepted = "Accepted" => "the spec can be carried out";
+    /// The spec breaks rules. Nothing is done until it is corrected; a running cluster goes on running.
+    InvalidSpec { problems: String } = "InvalidSpec" => "the spec cannot be carried out, and nothing is changed until it is corrected: {problems}";
+    /// The spec asks for something that this operator cannot do yet, and going without would be worse than waiting.
+    NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and making the cluster without it would be worse than waiting: {fields}";
+    /// The spec has fields that do nothing.
+    FieldsWithoutEffect { fields: String } = "FieldsWithoutEffect" => "these fields are set and have no effect: {fields}";
+    /// The whole kind is not served yet.
+    KindNotYetSupported { kind: String } = "KindNotYetSupported" => "this operator does not act on {kind} resources yet; nothing is done with this one, and it is taken up when a version that does is installed";
+    /// An even number of members.
+    EvenSize { size: i64 } = "EvenSize" => "{size} members tolerate no more failures than {size} less one would; an odd size is better";
+    /// `spec.paused` is set.
+    Paused = "Paused" => "spec.paused is set: the operator watches and does nothing";
+    /// The resource was used before, and there is no record of its birth.
+    AdoptionNeeded { evidence: String } = "AdoptionNeeded" => "this resource has been used before ({evidence}) and has no status.birth, so it may have data somewhere: the operator will not start it as a new cluster";
+    /// The resource is being deleted.
+    BeingDeleted = "BeingDeleted" => "the resource is being deleted; Kubernetes removes what was made for it";
+    /// The namespace is going away.
+    NamespaceTerminating { namespace: String } = "NamespaceTerminating" => "namespace {namespace} is being deleted, nothing new can be made in it";
+
+    /// A name that we need is in use.
+    NameTaken { kind: String, name: String, owner: String } = "NameTaken" => "{kind} {name} exists already and belongs to {owner}: delete or rename it, or give the cluster another name";
+    /// A quota does not admit the object.
+    QuotaExceeded { kind: String, name: String, message: String } = "QuotaExceeded" => "{kind} {name} was refused by a quota: {message}";
+    /// Admission control or the API server's validation refused the object.
+    CreationRefused { kind: String, name: String, message: String } = "CreationRefused" => "{kind} {name} was refused: {message}";
+    /// The operator lacks a permission.
+    PermissionMissing { kind: String, name: String, message: String } = "PermissionMissing" => "the operator may not write {kind} {name}: {message}";
+    /// The API server could not be asked.
+    ApiUnavailable { message: String } = "ApiUnavailable" => "the Kubernetes API did not answer: {message}";
+    /// The CRD in the cluster has not all fields that this operator writes.
+    CrdOutdated { crd: String } = "CrdOutdated" => "CRD {crd} is older than this operator: apply the CRDs of this release";
+
+    /// No node takes the pod.
+    WaitingForPodScheduled { pod: String, message: String } = "WaitingForPodScheduled" => "pod {pod} is not placed on a node: {message}";
+    /// The pod's volumes are not there yet.
+    WaitingForVolume { pod: String, message: String } = "WaitingForVolume" => "pod {pod} waits for a volume: {message}";
+    /// The image cannot be pulled.
+    ImagePullFailing { pod: String, image: String, message: String } = "ImagePullFailing" => "pod {pod} cannot pull image {image}: {message}";
+    /// The container cannot be made.
+    ContainerConfigFailing { pod: String, message: String } = "ContainerConfigFailing" => "pod {pod} cannot start its container: {message}";
+    /// The pod is on its way.
+    WaitingForPodStarted { pod: String } = "WaitingForPodStarted" => "pod {pod} is starting";
+    /// The member is up and does not serve yet.
+    WaitingForPodReady { pod: String } = "WaitingForPodReady" => "pod {pod} runs, and its member does not serve yet";
+    /// The pod is going away.
+    WaitingForPodGone { pod: String } = "WaitingForPodGone" => "pod {pod} is being deleted";
+    /// The launcher will not start etcd.
+    LauncherRefused { pod: String, message: String } = "LauncherRefused" => "the launcher in pod {pod} will not start etcd: {message}";
+    /// etcd ends again and again.
+    MemberCrashing { pod: String, message: String } = "MemberCrashing" => "etcd in pod {pod} keeps ending: {message}";
+
+    /// The record of birth is being written.
+    RecordingBirth = "RecordingBirth" => "status.birth is written before the first pod is made";
+    /// The members are starting and do not make a quorum yet.
+    Forming { ready: usize, size: usize } = "Forming" => "the cluster is forming: {ready} of {size} members are up";
+    /// A member was lost before the cluster had formed.
+    BirthAbandoned { member: String, incarnation: i64 } = "BirthAbandoned" => "member {member} was lost before the cluster had formed: attempt {incarnation} is abandoned and another one starts, no data was ever acknowledged";
+    /// Less than a quorum answers.
+    WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
+    /// Nobody could be asked.
+    MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
+    /// A member answers for another cluster.
+    ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
+    /// Every copy of the data is gone.
+    DataLost { lost: String } = "DataLost" => "the data of this cluster is gone ({lost}); it is not replaced by an empty cluster: restore a backup, or delete the resource and create it again";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const CLASSIC: [&str; 5] = [
+        "Cluster available",
+        "Scaling up",
+        "Scaling down",
+        "Cluster upgrading",
+        "Disaster recovery",
+    ];
+
+    #[test]
+    fn words_are_unique_and_only_classic_ones_have_spaces() {
+        let words: BTreeSet<&str> = CATALOGUE.iter().map(|(word, _)| *word).collect();
+        assert_eq!(words.len(), CATALOGUE.len());
+        for word in words {
+            let camel_case = word.starts_with(|c: char| c.is_ascii_uppercase())
+                && word.chars().all(|c| c.is_ascii_alphanumeric());
+            assert!(camel_case || CLASSIC.contains(&word), "{word}");
+        }
+    }
+
+    #[test]
+    fn classic_texts_keep_their_spelling() {
+        let table = [
+            (
+                Reason::ScalingUp { from: 3, to: 5 },
+                "Scaling up",
+                "Current cluster size: 3, desired cluster size: 5",
+            ),
+            (
+                Reason::ScalingDown { from: 5, to: 3 },
+                "Scaling down",
+                "Current cluster size: 5, desired cluster size: 3",
+            ),
+            (
+                Reason::ClusterUpgrading {
+                    to: "3.2.13".to_owned(),
+                },
+                "Cluster upgrading",
+                "upgrading to 3.2.13",
+            ),
+            (Reason::ClusterAvailable, "Cluster available", ""),
+            (
+                Reason::DisasterRecovery,
+                "Disaster recovery",
+                "Majority is down. Recovering from backup",
+            ),
+        ];
+        for (reason, word, sentence) in table {
+            assert_eq!((reason.as_str(), reason.to_string().as_str()), (word, sentence));
+        }
+    }
+
+    #[test]
+    fn a_sentence_names_its_object() {
+        let reason = Reason::NameTaken {
+            kind: "Service".to_owned(),
+            name: "a-client".to_owned(),
+            owner: "nobody".to_owned(),
+        };
+        assert_eq!(reason.as_str(), "NameTaken");
+        assert!(
+            reason
+                .to_string()
+                .starts_with("Service a-client exists already and belongs to nobody")
+        );
+    }
+}
