@@ -1,0 +1,144 @@
+//! TALKING TO ETCD: which sentence of etcd's means what. The sentences themselves are met in `tests/real_etcd.rs`.
+
+use super::*;
+
+fn of(call: Call, code: Code, message: &str) -> Error {
+    Error::from_status(call, "http://a:2379", Status::new(code, message))
+}
+
+#[test]
+fn a_sentence_of_etcds_becomes_its_cause() {
+    let table = [
+        (
+            Call::Ping,
+            Code::Unavailable,
+            "etcdserver: no leader",
+            Cause::NoQuorum,
+        ),
+        (
+            Call::Ping,
+            Code::Unavailable,
+            "etcdserver: request timed out",
+            Cause::NoQuorum,
+        ),
+        (
+            Call::Ping,
+            Code::Unavailable,
+            "etcdserver: leader changed",
+            Cause::LeaderChanged,
+        ),
+        (
+            Call::MoveLeader,
+            Code::FailedPrecondition,
+            "etcdserver: not leader",
+            Cause::NotLeader,
+        ),
+        (
+            Call::AddMember,
+            Code::Unavailable,
+            "etcdserver: unhealthy cluster",
+            Cause::UnhealthyCluster,
+        ),
+        (
+            Call::Ping,
+            Code::Unavailable,
+            "etcdserver: rpc not supported for learner",
+            Cause::RefusedByLearner,
+        ),
+        (
+            Call::RemoveMember,
+            Code::NotFound,
+            "etcdserver: member not found",
+            Cause::MemberNotFound,
+        ),
+        (
+            Call::AddMember,
+            Code::FailedPrecondition,
+            "etcdserver: Peer URLs already exists",
+            Cause::MemberExists,
+        ),
+        (
+            Call::Ping,
+            Code::InvalidArgument,
+            "etcdserver: user name is empty",
+            Cause::Auth(AuthProblem::Required),
+        ),
+        (
+            Call::Ping,
+            Code::PermissionDenied,
+            "whatever",
+            Cause::Auth(AuthProblem::Denied),
+        ),
+        (
+            Call::HashKeys,
+            Code::Unimplemented,
+            "unknown method HashKV",
+            Cause::Unsupported,
+        ),
+        (
+            Call::Put,
+            Code::DataLoss,
+            "etcdserver: corrupt cluster",
+            Cause::Corrupt,
+        ),
+        (
+            Call::Ping,
+            Code::DeadlineExceeded,
+            "context deadline exceeded",
+            Cause::Timeout { maybe_done: false },
+        ),
+    ];
+    for (call, code, message, cause) in table {
+        assert_eq!(of(call, code, message).cause, cause, "{message}");
+    }
+}
+
+#[test]
+fn a_change_without_a_clear_answer_may_have_happened_and_a_read_never() {
+    let unclear = [
+        (Code::Unavailable, "etcdserver: request timed out"),
+        (
+            Code::Unavailable,
+            "etcdserver: request timed out, possibly due to previous leader failure",
+        ),
+        (Code::Unavailable, "etcdserver: server stopped"),
+        (Code::DeadlineExceeded, "context deadline exceeded"),
+        (
+            Code::ResourceExhausted,
+            "etcdserver: mvcc: database space exceeded",
+        ),
+        (
+            Code::Unknown,
+            "etcdserver: request timed out, leader transfer took too long",
+        ),
+        (Code::Internal, "who knows"),
+    ];
+    for (code, message) in unclear {
+        assert!(of(Call::AddMember, code, message).maybe_done(), "{message}");
+        assert!(!of(Call::Status, code, message).maybe_done(), "{message}");
+    }
+    let clear = [
+        (Code::Unavailable, "etcdserver: no leader"),
+        (Code::Unavailable, "etcdserver: unhealthy cluster"),
+        (Code::FailedPrecondition, "etcdserver: Peer URLs already exists"),
+        (Code::InvalidArgument, "etcdserver: given member URLs are invalid"),
+        (Code::Unimplemented, "unknown method"),
+    ];
+    for (code, message) in clear {
+        assert!(!of(Call::AddMember, code, message).maybe_done(), "{message}");
+    }
+}
+
+#[test]
+fn an_error_says_what_was_attempted_at_whom_and_keeps_its_source() {
+    let error = of(
+        Call::AddMember,
+        Code::Unavailable,
+        "etcdserver: request timed out",
+    );
+    assert_eq!(
+        error.to_string(),
+        "adding a member at http://a:2379: no answer in time; it may have happened all the same"
+    );
+    assert!(std::error::Error::source(&error).is_some());
+}
