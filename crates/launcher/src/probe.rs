@@ -22,11 +22,11 @@ const LONGEST_ANSWER: usize = 16_384;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProbeError {
     /// The endpoint is wrong.
-    #[error("not ready")]
+    #[error("no member can be asked")]
     Endpoint(#[from] etcd_admin::ConnectError),
-    /// No read came through.
-    #[error("not ready")]
-    NotReady(#[from] etcd_admin::Error),
+    /// No read came through. Its source, gRPC's own words, is too long for an Event and adds nothing.
+    #[error("not ready: {0}")]
+    NotReady(etcd_admin::Error),
     /// The peer port gave no answer in time.
     #[error("no answer from the peer port {address} within {} ms", timeout.as_millis())]
     Silent {
@@ -61,7 +61,7 @@ pub(crate) async fn ready(endpoint: &str, timeout: Duration) -> Result<(), Probe
             ..Connect::default()
         },
     )?;
-    Ok(member.ping().await?)
+    member.ping().await.map_err(ProbeError::NotReady)
 }
 
 /// Whether the process works: a stopped or stuck one still lets the kernel take connections, but says nothing.
