@@ -130,6 +130,23 @@ fn a_change_without_a_clear_answer_may_have_happened_and_a_read_never() {
 }
 
 #[test]
+fn a_deadline_of_our_own_leaves_a_change_in_doubt_and_a_read_not() {
+    for (call, maybe_done) in [
+        (Call::AddMember, true),
+        (Call::MoveLeader, true),
+        (Call::Status, false),
+        (Call::Ping, false),
+    ] {
+        let error = Error::timeout(call, "http://a:2379");
+        assert_eq!(
+            (error.cause.clone(), error.maybe_done()),
+            (Cause::Timeout { maybe_done }, maybe_done),
+            "{call}"
+        );
+    }
+}
+
+#[test]
 fn an_error_says_what_was_attempted_at_whom_and_keeps_its_source() {
     let error = of(
         Call::AddMember,

@@ -11,6 +11,9 @@ use crate::{
 
 impl Member {
     /// How the member sees itself. Answered without a quorum, and by learners.
+    ///
+    /// Only a member that was started without a quorum, and has not met one yet, answers no client at all (seen with 3.5.33,
+    /// 3.6.14 and 3.7.1): it runs out of time, though it is alive.
     pub async fn status(&self) -> Result<Status, Error> {
         self.call(Call::Status, rpc::Empty {}, async |channel, request| {
             MaintenanceClient::new(channel).status(request).await

@@ -18,7 +18,7 @@ impl Member {
         self.list(true).await
     }
 
-    /// The members as this member sees them, which may be old. Answered without a quorum, too.
+    /// The members as this member sees them, which may be old. Answered without a quorum wherever [`Member::status`] is.
     pub async fn members_as_seen(&self) -> Result<MemberList, Error> {
         self.list(false).await
     }

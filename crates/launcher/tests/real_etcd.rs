@@ -4,6 +4,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::panic,
     reason = "a test's functions may panic too"
 )]
@@ -54,15 +55,16 @@ impl Ports {
         }
     }
 
-    /// Flags for a member `a`; `others` are peers that nobody starts.
+    /// Flags for a member whose peers have these ports.
     fn flags(&self, others: &[u16]) -> Vec<String> {
         let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let mut cluster = format!("a={}", url(self.peer));
-        for (index, port) in others.iter().enumerate() {
-            cluster = format!("{cluster},m{index}={}", url(*port));
+        let member = |port: u16| format!("m{port}={}", url(port));
+        let mut cluster = member(self.peer);
+        for port in others {
+            cluster = format!("{cluster},{}", member(*port));
         }
         vec![
-            "--name=a".to_owned(),
+            format!("--name=m{}", self.peer),
             format!("--listen-client-urls={}", url(self.client)),
             format!("--advertise-client-urls={}", url(self.client)),
             format!("--listen-peer-urls={}", url(self.peer)),
@@ -136,6 +138,40 @@ fn without_a_quorum_a_member_is_alive_but_not_ready() {
             String::from_utf8_lossy(&answer.stdout).starts_with("not ready: "),
             "{answer:?}"
         );
+    }
+}
+
+#[test]
+fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
+    for version in VERSIONS {
+        let pods = [Pod::with(&binary(version)), Pod::with(&binary(version))];
+        let ports = [Ports::new(), Ports::new()];
+        let start = |own: usize, other: usize| {
+            let flags = ports[own].flags(&[ports[other].peer]);
+            pods[own].start(&pods[own].order(version, Intent::NewCluster, &flags))
+        };
+        let (_survivor, mut other) = (start(0, 1), start(1, 0));
+        for (pod, ports) in pods.iter().zip(&ports) {
+            eventually(
+                "both members are ready",
+                || pod.log(),
+                || ports.says_yes("readiness"),
+            );
+        }
+        other.kill();
+        eventually(
+            "the survivor is not ready",
+            || pods[0].log(),
+            || !ports[0].says_yes("readiness"),
+        );
+        assert!(ports[0].says_yes("liveness"), "{version}");
+        other = start(1, 0);
+        eventually(
+            "the survivor is ready again",
+            || pods[0].log(),
+            || ports[0].says_yes("readiness"),
+        );
+        drop(other);
     }
 }
 
