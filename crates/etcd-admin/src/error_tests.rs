@@ -7,89 +7,39 @@ fn of(call: Call, code: Code, message: &str) -> Error {
 }
 
 #[test]
-fn a_sentence_of_etcds_becomes_its_cause() {
+fn a_sentence_of_etcds_becomes_its_cause_whatever_its_code() {
+    use Call::{AddMember, MoveLeader, Ping, Put, RemoveMember};
     let table = [
-        (
-            Call::Ping,
-            Code::Unavailable,
-            "etcdserver: no leader",
-            Cause::NoQuorum,
-        ),
-        (
-            Call::Ping,
-            Code::Unavailable,
-            "etcdserver: request timed out",
-            Cause::NoQuorum,
-        ),
-        (
-            Call::Ping,
-            Code::Unavailable,
-            "etcdserver: leader changed",
-            Cause::LeaderChanged,
-        ),
-        (
-            Call::MoveLeader,
-            Code::FailedPrecondition,
-            "etcdserver: not leader",
-            Cause::NotLeader,
-        ),
-        (
-            Call::AddMember,
-            Code::Unavailable,
-            "etcdserver: unhealthy cluster",
-            Cause::UnhealthyCluster,
-        ),
-        (
-            Call::Ping,
-            Code::Unavailable,
-            "etcdserver: rpc not supported for learner",
-            Cause::RefusedByLearner,
-        ),
-        (
-            Call::RemoveMember,
-            Code::NotFound,
-            "etcdserver: member not found",
-            Cause::MemberNotFound,
-        ),
-        (
-            Call::AddMember,
-            Code::FailedPrecondition,
-            "etcdserver: Peer URLs already exists",
-            Cause::MemberExists,
-        ),
-        (
-            Call::Ping,
-            Code::InvalidArgument,
-            "etcdserver: user name is empty",
-            Cause::Auth(AuthProblem::Required),
-        ),
-        (
-            Call::Ping,
-            Code::PermissionDenied,
-            "whatever",
-            Cause::Auth(AuthProblem::Denied),
-        ),
-        (
-            Call::HashKeys,
-            Code::Unimplemented,
-            "unknown method HashKV",
-            Cause::Unsupported,
-        ),
-        (
-            Call::Put,
-            Code::DataLoss,
-            "etcdserver: corrupt cluster",
-            Cause::Corrupt,
-        ),
-        (
-            Call::Ping,
-            Code::DeadlineExceeded,
-            "context deadline exceeded",
-            Cause::Timeout { maybe_done: false },
-        ),
+        (Ping, "no leader", Cause::NoQuorum),
+        (Ping, "request timed out", Cause::NoQuorum),
+        (Ping, "leader changed", Cause::LeaderChanged),
+        (Ping, "rpc not supported for learner", Cause::RefusedByLearner),
+        (Ping, "user name is empty", Cause::Auth(AuthProblem::Required)),
+        (MoveLeader, "not leader", Cause::NotLeader),
+        (AddMember, "unhealthy cluster", Cause::UnhealthyCluster),
+        (AddMember, "Peer URLs already exists", Cause::MemberExists),
+        (RemoveMember, "member not found", Cause::MemberNotFound),
+        (Put, "corrupt cluster", Cause::Corrupt),
     ];
-    for (call, code, message, cause) in table {
-        assert_eq!(of(call, code, message).cause, cause, "{message}");
+    for (call, sentence, cause) in table {
+        for code in [Code::Unavailable, Code::FailedPrecondition, Code::Unknown] {
+            let message = format!("etcdserver: {sentence}");
+            assert_eq!(of(call, code, &message).cause, cause, "{message}");
+        }
+    }
+}
+
+#[test]
+fn where_etcd_says_nothing_of_its_own_the_code_decides() {
+    let table = [
+        (Code::PermissionDenied, Cause::Auth(AuthProblem::Denied)),
+        (Code::Unauthenticated, Cause::Auth(AuthProblem::Required)),
+        (Code::Unimplemented, Cause::Unsupported),
+        (Code::DataLoss, Cause::Corrupt),
+        (Code::DeadlineExceeded, Cause::Timeout { maybe_done: false }),
+    ];
+    for (code, cause) in table {
+        assert_eq!(of(Call::Ping, code, "in other words").cause, cause, "{code:?}");
     }
 }
 

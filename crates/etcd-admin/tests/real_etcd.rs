@@ -12,7 +12,8 @@ mod harness;
 use std::{sync::Arc, time::Duration};
 
 use etcd_admin::{
-    Alarm, AlarmKind, AuthProblem, Cause, Connect, Credentials, Error, ListedMember, MemberId, Revision, Role,
+    Alarm, AlarmKind, AuthProblem, Cause, Connect, Credentials, Error, ListedMember, Member, MemberId,
+    Revision, Role,
 };
 use harness::{Cluster, VERSIONS, cause, eventually, id_of, leader};
 use sha2::{Digest as _, Sha256};
@@ -249,9 +250,8 @@ mod steps {
         assert!(data.len() > 200 * 2000);
     }
 
-    pub(crate) async fn authentication_neither_hides_nor_fakes_a_quorum(version: &str) {
-        let mut cluster = Cluster::start(version, 3).await;
-        let anybody = cluster.members[0].handle();
+    /// A user `root` with the role `root`: without it, etcd does not enable authentication.
+    async fn make_root(anybody: &Member) {
         anybody.add_user("root", "secret").await.unwrap();
         assert_eq!(
             cause(anybody.add_user("root", "secret").await),
@@ -270,6 +270,12 @@ mod steps {
             Err(error) => panic!("{error}"),
         }
         anybody.grant_role("root", "root").await.unwrap();
+    }
+
+    pub(crate) async fn authentication_neither_hides_nor_fakes_a_quorum(version: &str) {
+        let mut cluster = Cluster::start(version, 3).await;
+        let anybody = cluster.members[0].handle();
+        make_root(&anybody).await;
         assert!(!anybody.auth_enabled().await.unwrap());
         let connect = |password: &str| Connect {
             credentials: Some(Arc::new(Credentials::new("root", password))),
