@@ -11,10 +11,7 @@ use crate::{
 };
 
 /// The backup that should be taken.
-#[allow(
-    clippy::duplicated_attributes,
-    reason = "two printer columns may well have the same type"
-)]
+#[allow(clippy::duplicated_attributes, reason = "two printer columns may well have the same type")]
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[kube(
     group = "etcd.database.coreos.com",
@@ -143,11 +140,7 @@ pub struct EtcdBackupStatus {
     pub etcd_revision: Option<i64>,
 
     /// When the last backup that succeeded was begun.
-    #[serde(
-        default,
-        deserialize_with = "lenient::time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::time", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub last_success_date: Option<Time>,
 

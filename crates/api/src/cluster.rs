@@ -182,20 +182,14 @@ mod tests {
                 ..Default::default()
             },
         ] {
-            assert_eq!(
-                spec.image(),
-                Ok(format!("quay.io/coreos/etcd:v{}", defaults::VERSION))
-            );
+            assert_eq!(spec.image(), Ok(format!("quay.io/coreos/etcd:v{}", defaults::VERSION)));
         }
     }
 
     #[test]
     fn the_image_has_one_v_however_the_version_is_written() {
         for version in ["3.1.10", "v3.1.10"] {
-            let spec = EtcdClusterSpec {
-                version: Some(version.to_owned()),
-                ..Default::default()
-            };
+            let spec = EtcdClusterSpec { version: Some(version.to_owned()), ..Default::default() };
             assert_eq!(spec.image(), Ok("quay.io/coreos/etcd:v3.1.10".to_owned()));
         }
     }
@@ -203,11 +197,7 @@ mod tests {
     #[test]
     fn an_unknown_bootstrap_is_not_guessed() {
         let of = |word: Option<&str>| {
-            EtcdClusterSpec {
-                bootstrap: word.map(str::to_owned),
-                ..Default::default()
-            }
-            .bootstrap()
+            EtcdClusterSpec { bootstrap: word.map(str::to_owned), ..Default::default() }.bootstrap()
         };
         assert_eq!(of(None), Some(Bootstrap::Parallel));
         for bootstrap in [Bootstrap::Parallel, Bootstrap::Seed] {

@@ -27,20 +27,12 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 
     /// When anything in this entry last changed.
-    #[serde(
-        default,
-        deserialize_with = "lenient::time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::time", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub last_update_time: Option<Time>,
 
     /// When the status last changed.
-    #[serde(
-        default,
-        deserialize_with = "lenient::time",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::time", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub last_transition_time: Option<Time>,
 
@@ -141,8 +133,7 @@ impl Condition {
     pub fn following(mut self, previous: Option<&Self>) -> Self {
         let Some(previous) = previous else { return self };
         if previous.status == self.status && previous.last_transition_time.is_some() {
-            self.last_transition_time
-                .clone_from(&previous.last_transition_time);
+            self.last_transition_time.clone_from(&previous.last_transition_time);
         }
         let same = previous.status == self.status
             && previous.reason == self.reason
@@ -157,9 +148,7 @@ impl Condition {
 /// The condition of this type, if there is one.
 #[must_use]
 pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition> {
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == type_.as_str())
+    conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
 #[cfg(test)]
@@ -195,11 +184,8 @@ mod tests {
 
     #[test]
     fn an_available_cluster_reads_as_in_the_book() {
-        let condition = available(
-            ConditionStatus::True,
-            &Reason::ClusterAvailable,
-            &time("2019-11-15T02:52:04Z"),
-        );
+        let condition =
+            available(ConditionStatus::True, &Reason::ClusterAvailable, &time("2019-11-15T02:52:04Z"));
         let value = serde_json::to_value(condition).unwrap();
         assert_eq!(value["type"], "Available");
         assert_eq!(value["status"], "True");
@@ -219,9 +205,7 @@ mod tests {
 
     #[test]
     fn a_quoted_text_without_end_is_cut() {
-        let endless = Reason::InvalidSpec {
-            problems: "é".repeat(100_000),
-        };
+        let endless = Reason::InvalidSpec { problems: "é".repeat(100_000) };
         let condition = available(ConditionStatus::False, &endless, &time("2026-01-01T00:00:00Z"));
         assert_eq!(condition.message.unwrap().chars().count(), MAX_MESSAGE_CHARS);
     }

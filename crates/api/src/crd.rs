@@ -39,25 +39,17 @@ pub fn all() -> [CustomResourceDefinition; 3] {
 }
 
 /// Limits that the types of Kubernetes cannot carry: a variable's name, which a costly rule reads, and its value, which may be long.
-const LIMITS: &[(&[&str], i64)] = &[
-    (&["spec", "pod", "etcdEnv", "name"], 256),
-    (&["spec", "pod", "etcdEnv", "value"], 32_768),
-];
+const LIMITS: &[(&[&str], i64)] =
+    &[(&["spec", "pod", "etcdEnv", "name"], 256), (&["spec", "pod", "etcdEnv", "value"], 32_768)];
 
 /// Maps of quantities that old objects may hold as fractions (`cpu: 0.5`), which a schema of integers and texts would refuse.
-const OPEN_QUANTITIES: &[&[&str]] = &[
-    &["spec", "pod", "resources", "limits"],
-    &["spec", "pod", "resources", "requests"],
-];
+const OPEN_QUANTITIES: &[&[&str]] =
+    &[&["spec", "pod", "resources", "limits"], &["spec", "pod", "resources", "requests"]];
 
 fn installed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
-        if let Some(schema) = version
-            .schema
-            .as_mut()
-            .and_then(|all| all.open_api_v3_schema.as_mut())
-        {
+        if let Some(schema) = version.schema.as_mut().and_then(|all| all.open_api_v3_schema.as_mut()) {
             shape(schema);
             for (path, limit) in LIMITS {
                 if let Some(field) = descend(schema, path) {
@@ -100,11 +92,7 @@ fn unwrapped(text: &str) -> String {
     let mut joined = lines.next().unwrap_or_default().to_owned();
     for line in lines {
         let continues = line.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '`' | '.' | '(' | '"'));
-        let separator = if continues && !joined.ends_with('\n') && !joined.is_empty() {
-            ' '
-        } else {
-            '\n'
-        };
+        let separator = if continues && !joined.ends_with('\n') && !joined.is_empty() { ' ' } else { '\n' };
         joined.push(separator);
         joined.push_str(line);
     }
@@ -123,11 +111,7 @@ fn shape(schema: &mut JSONSchemaProps) {
         schema.default = None;
     }
     // Rust's names for number formats mean nothing to Kubernetes.
-    if schema
-        .format
-        .as_deref()
-        .is_some_and(|format| format.starts_with("uint"))
-    {
+    if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = None;
     }
     match schema.type_.as_deref() {

@@ -75,11 +75,8 @@ mod tests {
     #[test]
     fn events_read_as_in_the_book() {
         let member = || "a-95gqrthjbz".to_owned();
-        let upgraded = Event::MemberUpgraded {
-            member: member(),
-            from: "3.1.10".to_owned(),
-            to: "3.2.13".to_owned(),
-        };
+        let upgraded =
+            Event::MemberUpgraded { member: member(), from: "3.1.10".to_owned(), to: "3.2.13".to_owned() };
         let table = [
             (
                 Event::NewMemberAdded { member: member() },
@@ -96,11 +93,7 @@ mod tests {
                 "Member Removed",
                 "Existing member a-95gqrthjbz removed from the cluster",
             ),
-            (
-                upgraded,
-                "Member Upgraded",
-                "Member a-95gqrthjbz upgraded from 3.1.10 to 3.2.13",
-            ),
+            (upgraded, "Member Upgraded", "Member a-95gqrthjbz upgraded from 3.1.10 to 3.2.13"),
         ];
         for (event, reason, text) in table {
             assert_eq!(

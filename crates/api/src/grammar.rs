@@ -66,9 +66,7 @@ fn is_host(host: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     host.starts_with(edge)
         && host.ends_with(edge)
-        && host
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+        && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
 }
 
 fn is_port(port: &str) -> bool {
@@ -89,9 +87,7 @@ pub(crate) fn is_image(text: &str) -> bool {
 
 /// A URL that names a server and nothing else: no user, path, query or fragment.
 pub(crate) fn is_endpoint(text: &str, scheme_optional: bool) -> bool {
-    let rest = text
-        .strip_prefix("http://")
-        .or_else(|| text.strip_prefix("https://"));
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let Some(rest) = rest.or_else(|| scheme_optional.then_some(text)) else {
         return false;
     };

@@ -18,11 +18,8 @@ pub fn resources<'de, D: Deserializer<'de>>(
 ) -> Result<Option<ResourceRequirements>, D::Error> {
     let mut value = Value::deserialize(deserializer)?;
     for list in ["limits", "requests"] {
-        for quantity in value
-            .get_mut(list)
-            .and_then(Value::as_object_mut)
-            .into_iter()
-            .flat_map(|all| all.values_mut())
+        for quantity in
+            value.get_mut(list).and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
         {
             if !quantity.is_string() && !quantity.is_number() {
                 *quantity = Value::String(quantity.to_string());

@@ -5,10 +5,7 @@
 //! field that can be missing, null or odd still parses; [`validate`] then says what is wrong with it, in the same words as the
 //! CEL rules that the API server runs ([`rules`] holds both).
 
-#![allow(
-    unreachable_pub,
-    reason = "KubeSchema copies each struct, with its `pub`, into a function"
-)]
+#![allow(unreachable_pub, reason = "KubeSchema copies each struct, with its `pub`, into a function")]
 
 pub mod advice;
 pub mod backup;

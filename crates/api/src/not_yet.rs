@@ -32,31 +32,19 @@ const TABLE: &[Row] = &[
         path: "spec.pod.persistentVolumeClaimSpec",
         sentence: "claims are not supported yet; no member is started on a volume that dies with its pod where a claim was asked for",
         holds_pods: true,
-        is_set: |spec| {
-            spec.pod
-                .as_ref()
-                .is_some_and(|pod| pod.persistent_volume_claim_spec.is_some())
-        },
+        is_set: |spec| spec.pod.as_ref().is_some_and(|pod| pod.persistent_volume_claim_spec.is_some()),
     },
     Row {
         path: "spec.pod.busyboxImage",
         sentence: "the init container is the operator's own and runs no busybox",
         holds_pods: false,
-        is_set: |spec| {
-            spec.pod
-                .as_ref()
-                .is_some_and(super::pod::PodPolicy::chooses_busybox)
-        },
+        is_set: |spec| spec.pod.as_ref().is_some_and(super::pod::PodPolicy::chooses_busybox),
     },
     Row {
         path: "spec.pod.DNSTimeoutInSecond",
         sentence: "members wait for DNS only with TLS, which is not supported yet",
         holds_pods: false,
-        is_set: |spec| {
-            spec.pod
-                .as_ref()
-                .is_some_and(|pod| pod.dns_timeout_in_second.is_some_and(|t| t != 0))
-        },
+        is_set: |spec| spec.pod.as_ref().is_some_and(|pod| pod.dns_timeout_in_second.is_some_and(|t| t != 0)),
     },
 ];
 
@@ -66,21 +54,15 @@ pub fn unhonoured(spec: &EtcdClusterSpec) -> Vec<Unhonoured> {
     TABLE
         .iter()
         .filter(|row| (row.is_set)(spec))
-        .map(|row| Unhonoured {
-            path: row.path,
-            sentence: row.sentence,
-            holds_pods: row.holds_pods,
-        })
+        .map(|row| Unhonoured { path: row.path, sentence: row.sentence, holds_pods: row.holds_pods })
         .collect()
 }
 
 /// The fields as one text for a condition.
 #[must_use]
 pub fn as_text<'a>(fields: impl IntoIterator<Item = &'a Unhonoured>) -> String {
-    let texts: Vec<String> = fields
-        .into_iter()
-        .map(|field| format!("{}: {}", field.path, field.sentence))
-        .collect();
+    let texts: Vec<String> =
+        fields.into_iter().map(|field| format!("{}: {}", field.path, field.sentence)).collect();
     texts.join("; ")
 }
 
@@ -90,10 +72,7 @@ mod tests {
 
     fn of(spec: serde_json::Value) -> Vec<(&'static str, bool)> {
         let spec: EtcdClusterSpec = serde_json::from_value(spec).unwrap();
-        unhonoured(&spec)
-            .into_iter()
-            .map(|field| (field.path, field.holds_pods))
-            .collect()
+        unhonoured(&spec).into_iter().map(|field| (field.path, field.holds_pods)).collect()
     }
 
     #[test]
@@ -101,28 +80,16 @@ mod tests {
         use serde_json::json;
         let table = [
             (json!({"size": 3}), vec![]),
-            (
-                json!({"size": 3, "TLS": {}, "pod": {"ClusterDomain": "", "resources": {}}}),
-                vec![],
-            ),
-            (
-                json!({"TLS": {"static": {"member": {"peerSecret": "p"}}}}),
-                vec![("spec.TLS", true)],
-            ),
+            (json!({"size": 3, "TLS": {}, "pod": {"ClusterDomain": "", "resources": {}}}), vec![]),
+            (json!({"TLS": {"static": {"member": {"peerSecret": "p"}}}}), vec![("spec.TLS", true)]),
             (
                 json!({"pod": {"persistentVolumeClaimSpec": {}}}),
                 vec![("spec.pod.persistentVolumeClaimSpec", true)],
             ),
-            (
-                json!({"pod": {"busyboxImage": "busybox:1.28.0-glibc", "DNSTimeoutInSecond": 0}}),
-                vec![],
-            ),
+            (json!({"pod": {"busyboxImage": "busybox:1.28.0-glibc", "DNSTimeoutInSecond": 0}}), vec![]),
             (
                 json!({"pod": {"busyboxImage": "mirror/busybox:1", "DNSTimeoutInSecond": 5}}),
-                vec![
-                    ("spec.pod.busyboxImage", false),
-                    ("spec.pod.DNSTimeoutInSecond", false),
-                ],
+                vec![("spec.pod.busyboxImage", false), ("spec.pod.DNSTimeoutInSecond", false)],
             ),
         ];
         for (spec, expected) in table {

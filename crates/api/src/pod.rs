@@ -45,11 +45,7 @@ pub struct PodPolicy {
     pub anti_affinity: Option<bool>,
 
     /// CPU and memory of the containers in the pod.
-    #[serde(
-        default,
-        deserialize_with = "lenient::resources",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "lenient::resources", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ResourceRequirements>")]
     pub resources: Option<ResourceRequirements>,
 
@@ -103,10 +99,7 @@ impl PodPolicy {
         }
         let same_cluster = BTreeMap::from([(names::LABEL_CLUSTER.to_owned(), cluster.to_owned())]);
         let term = PodAffinityTerm {
-            label_selector: Some(LabelSelector {
-                match_labels: Some(same_cluster),
-                ..Default::default()
-            }),
+            label_selector: Some(LabelSelector { match_labels: Some(same_cluster), ..Default::default() }),
             topology_key: "kubernetes.io/hostname".to_owned(),
             ..Default::default()
         };
@@ -128,10 +121,7 @@ impl PodPolicy {
     /// Whether someone chose a busybox image, rather than an old tool having written the default.
     #[must_use]
     pub fn chooses_busybox(&self) -> bool {
-        !matches!(
-            self.busybox_image.as_deref(),
-            None | Some("" | defaults::BUSYBOX_IMAGE)
-        )
+        !matches!(self.busybox_image.as_deref(), None | Some("" | defaults::BUSYBOX_IMAGE))
     }
 }
 
@@ -149,21 +139,14 @@ mod tests {
             (chosen.clone(), None, chosen.clone()),
         ];
         for (affinity, anti_affinity, expected) in table {
-            let policy = PodPolicy {
-                affinity,
-                anti_affinity,
-                ..Default::default()
-            };
+            let policy = PodPolicy { affinity, anti_affinity, ..Default::default() };
             assert_eq!(policy.affinity_for("a"), expected);
         }
     }
 
     #[test]
     fn anti_affinity_keeps_members_of_one_cluster_apart() {
-        let policy = PodPolicy {
-            anti_affinity: Some(true),
-            ..Default::default()
-        };
+        let policy = PodPolicy { anti_affinity: Some(true), ..Default::default() };
         let terms = policy
             .affinity_for("a")
             .and_then(|all| all.pod_anti_affinity)
@@ -171,14 +154,7 @@ mod tests {
             .unwrap();
         assert_eq!(terms.len(), 1);
         assert_eq!(terms[0].topology_key, "kubernetes.io/hostname");
-        let labels = terms[0]
-            .label_selector
-            .as_ref()
-            .and_then(|s| s.match_labels.as_ref())
-            .unwrap();
-        assert_eq!(
-            labels,
-            &BTreeMap::from([("etcd_cluster".to_owned(), "a".to_owned())])
-        );
+        let labels = terms[0].label_selector.as_ref().and_then(|s| s.match_labels.as_ref()).unwrap();
+        assert_eq!(labels, &BTreeMap::from([("etcd_cluster".to_owned(), "a".to_owned())]));
     }
 }

@@ -7,18 +7,15 @@ const NANO: i128 = 1_000_000_000;
 /// The quantity in billionths, or nothing where the text is no quantity. Beyond what fits it saturates: a comparison stays right.
 pub(crate) fn nano(quantity: &Quantity) -> Option<i128> {
     let text = quantity.0.as_str();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')))
-        .unwrap_or(text.len());
+    let split =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(split)?;
     decimal(number, multiplier(suffix)?)
 }
 
 fn multiplier(suffix: &str) -> Option<i128> {
-    let power = |base: i128, exponent: u32| {
-        base.checked_pow(exponent)
-            .and_then(|value| value.checked_mul(NANO))
-    };
+    let power =
+        |base: i128, exponent: u32| base.checked_pow(exponent).and_then(|value| value.checked_mul(NANO));
     match suffix {
         "n" => Some(1),
         "u" => Some(1_000),
@@ -93,10 +90,7 @@ mod tests {
             ("1.5Gi", "1537Mi"),
             ("1Ei", "999999999999999999999999999999999999999Ei"),
         ] {
-            assert!(
-                of(smaller) < of(larger) && of(smaller).is_some(),
-                "{smaller} < {larger}"
-            );
+            assert!(of(smaller) < of(larger) && of(smaller).is_some(), "{smaller} < {larger}");
         }
         assert_eq!(of("1024Ki"), of("1Mi"));
         assert_eq!(of(".5"), of("500m"));
@@ -104,9 +98,7 @@ mod tests {
 
     #[test]
     fn other_text_is_no_quantity() {
-        for text in [
-            "", "Gi", "1 Gi", "1gi", "--1", "1.2.3", "eleven", "1e", "0x10", "1GiB",
-        ] {
+        for text in ["", "Gi", "1 Gi", "1gi", "--1", "1.2.3", "eleven", "1e", "0x10", "1GiB"] {
             assert_eq!(of(text), None, "{text:?}");
         }
     }

@@ -125,13 +125,8 @@ mod tests {
 
     use super::*;
 
-    const CLASSIC: [&str; 5] = [
-        "Cluster available",
-        "Scaling up",
-        "Scaling down",
-        "Cluster upgrading",
-        "Disaster recovery",
-    ];
+    const CLASSIC: [&str; 5] =
+        ["Cluster available", "Scaling up", "Scaling down", "Cluster upgrading", "Disaster recovery"];
 
     #[test]
     fn words_are_unique_and_only_classic_ones_have_spaces() {
@@ -158,18 +153,12 @@ mod tests {
                 "Current cluster size: 5, desired cluster size: 3",
             ),
             (
-                Reason::ClusterUpgrading {
-                    to: "3.2.13".to_owned(),
-                },
+                Reason::ClusterUpgrading { to: "3.2.13".to_owned() },
                 "Cluster upgrading",
                 "upgrading to 3.2.13",
             ),
             (Reason::ClusterAvailable, "Cluster available", ""),
-            (
-                Reason::DisasterRecovery,
-                "Disaster recovery",
-                "Majority is down. Recovering from backup",
-            ),
+            (Reason::DisasterRecovery, "Disaster recovery", "Majority is down. Recovering from backup"),
         ];
         for (reason, word, sentence) in table {
             assert_eq!((reason.as_str(), reason.to_string().as_str()), (word, sentence));
@@ -184,10 +173,6 @@ mod tests {
             owner: "nobody".to_owned(),
         };
         assert_eq!(reason.as_str(), "NameTaken");
-        assert!(
-            reason
-                .to_string()
-                .starts_with("Service a-client exists already and belongs to nobody")
-        );
+        assert!(reason.to_string().starts_with("Service a-client exists already and belongs to nobody"));
     }
 }

@@ -42,16 +42,8 @@ mod tests {
         ];
         for (value, namespaced, cluster_wide) in table {
             let annotations = value.map(|v| BTreeMap::from([(ANNOTATION_SCOPE.to_owned(), v.to_owned())]));
-            assert_eq!(
-                Scope::Namespaced.manages(annotations.as_ref()),
-                namespaced,
-                "{value:?}"
-            );
-            assert_eq!(
-                Scope::ClusterWide.manages(annotations.as_ref()),
-                cluster_wide,
-                "{value:?}"
-            );
+            assert_eq!(Scope::Namespaced.manages(annotations.as_ref()), namespaced, "{value:?}");
+            assert_eq!(Scope::ClusterWide.manages(annotations.as_ref()), cluster_wide, "{value:?}");
         }
     }
 }

@@ -116,33 +116,19 @@ impl Birth {
     /// The first attempt.
     #[must_use]
     pub fn first(token: String) -> Self {
-        Self {
-            incarnation: 1,
-            token,
-            cluster_id: None,
-            formed: false,
-        }
+        Self { incarnation: 1, token, cluster_id: None, formed: false }
     }
 
     /// The attempt after this one.
     #[must_use]
     pub fn next(&self, token: String) -> Self {
-        Self {
-            incarnation: self.incarnation.saturating_add(1),
-            token,
-            cluster_id: None,
-            formed: false,
-        }
+        Self { incarnation: self.incarnation.saturating_add(1), token, cluster_id: None, formed: false }
     }
 
     /// This attempt, once its cluster has formed.
     #[must_use]
     pub fn formed(&self, cluster_id: String) -> Self {
-        Self {
-            cluster_id: Some(cluster_id),
-            formed: true,
-            ..self.clone()
-        }
+        Self { cluster_id: Some(cluster_id), formed: true, ..self.clone() }
     }
 }
 
@@ -201,16 +187,10 @@ mod tests {
     #[test]
     fn a_phase_is_read_as_it_is_written() {
         for phase in [Phase::None, Phase::Creating, Phase::Running, Phase::Failed] {
-            let status = EtcdClusterStatus {
-                phase: Some(phase.as_str().to_owned()),
-                ..Default::default()
-            };
+            let status = EtcdClusterStatus { phase: Some(phase.as_str().to_owned()), ..Default::default() };
             assert_eq!(status.phase(), phase);
         }
-        let odd = EtcdClusterStatus {
-            phase: Some("Reborn".to_owned()),
-            ..Default::default()
-        };
+        let odd = EtcdClusterStatus { phase: Some("Reborn".to_owned()), ..Default::default() };
         assert_eq!(odd.phase(), Phase::Unknown);
         assert_eq!(EtcdClusterStatus::default().phase(), Phase::None);
     }

@@ -74,10 +74,7 @@ impl TlsPolicy {
     /// Whether any TLS is asked for. Old tools wrote empty blocks, and those ask for none.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
-        self.peer_secret()
-            .or(self.server_secret())
-            .or(self.operator_secret())
-            .is_some()
+        self.peer_secret().or(self.server_secret()).or(self.operator_secret()).is_some()
     }
 }
 
@@ -91,10 +88,7 @@ mod tests {
             ("{}", false),
             (r#"{"static":null}"#, false),
             (r#"{"static":{}}"#, false),
-            (
-                r#"{"static":{"member":{"peerSecret":"","serverSecret":""},"operatorSecret":""}}"#,
-                false,
-            ),
+            (r#"{"static":{"member":{"peerSecret":"","serverSecret":""},"operatorSecret":""}}"#, false),
             (r#"{"static":{"member":{"peerSecret":"p"}}}"#, true),
             (r#"{"static":{"operatorSecret":"o"}}"#, true),
         ] {

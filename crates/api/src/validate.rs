@@ -45,10 +45,7 @@ struct Findings(Vec<Problem>);
 impl Findings {
     fn check(&mut self, holds: bool, path: &str, check: Check) {
         if !holds {
-            self.0.push(Problem {
-                path: path.to_owned(),
-                message: check.message,
-            });
+            self.0.push(Problem { path: path.to_owned(), message: check.message });
         }
     }
 

@@ -13,13 +13,7 @@ pub struct NotAVersion {
 /// The version without its leading `v`, which image tags have and status has not.
 pub fn normalise(text: &str) -> Result<&str, NotAVersion> {
     let bare = text.strip_prefix('v').unwrap_or(text);
-    if is_full_version(bare) {
-        Ok(bare)
-    } else {
-        Err(NotAVersion {
-            text: text.chars().take(64).collect(),
-        })
-    }
+    if is_full_version(bare) { Ok(bare) } else { Err(NotAVersion { text: text.chars().take(64).collect() }) }
 }
 
 fn is_full_version(bare: &str) -> bool {
@@ -39,9 +33,7 @@ fn is_number(part: &str) -> bool {
 fn is_pre_release(part: &str) -> bool {
     part.starts_with(|c: char| c.is_ascii_alphanumeric())
         && part.len() <= 32
-        && part
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
+        && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-')
 }
 
 #[cfg(test)]
@@ -50,12 +42,9 @@ mod tests {
 
     #[test]
     fn a_full_version_loses_only_its_v() {
-        for (text, bare) in [
-            ("3.6.14", "3.6.14"),
-            ("v3.1.10", "3.1.10"),
-            ("3.7.0-rc.1", "3.7.0-rc.1"),
-            ("v3.10.0", "3.10.0"),
-        ] {
+        for (text, bare) in
+            [("3.6.14", "3.6.14"), ("v3.1.10", "3.1.10"), ("3.7.0-rc.1", "3.7.0-rc.1"), ("v3.10.0", "3.10.0")]
+        {
             assert_eq!(normalise(text), Ok(bare));
         }
     }

@@ -13,10 +13,7 @@ use api::crd;
 use serde_json::{Value, json};
 
 fn values() -> Vec<Value> {
-    crd::all()
-        .iter()
-        .map(|crd| serde_json::to_value(crd).unwrap())
-        .collect()
+    crd::all().iter().map(|crd| serde_json::to_value(crd).unwrap()).collect()
 }
 
 fn schema(crd: &Value) -> &Value {
@@ -49,10 +46,7 @@ fn names_are_the_classic_ones() {
         ("EtcdRestore", "etcdrestores", Value::Null),
     ];
     for (crd, (kind, plural, short_names)) in values().iter().zip(table) {
-        assert_eq!(
-            crd["metadata"]["name"],
-            format!("{plural}.etcd.database.coreos.com")
-        );
+        assert_eq!(crd["metadata"]["name"], format!("{plural}.etcd.database.coreos.com"));
         assert_eq!(crd["spec"]["group"], api::GROUP);
         assert_eq!(crd["spec"]["scope"], "Namespaced");
         let names = &crd["spec"]["names"];
@@ -79,12 +73,7 @@ fn a_cluster_answers_at_a_glance_and_can_be_scaled() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|column| {
-            (
-                column["name"].as_str().unwrap(),
-                column["priority"].as_u64().unwrap_or(0),
-            )
-        })
+        .map(|column| (column["name"].as_str().unwrap(), column["priority"].as_u64().unwrap_or(0)))
         .collect();
     assert_eq!(
         columns,
@@ -100,10 +89,7 @@ fn a_cluster_answers_at_a_glance_and_can_be_scaled() {
         ]
     );
     assert_eq!(version["subresources"]["scale"]["specReplicasPath"], ".spec.size");
-    assert_eq!(
-        version["subresources"]["scale"]["statusReplicasPath"],
-        ".status.size"
-    );
+    assert_eq!(version["subresources"]["scale"]["statusReplicasPath"], ".status.size");
     assert_eq!(version["subresources"]["status"], json!({}));
 }
 
@@ -121,9 +107,7 @@ fn every_field_is_described() {
     for crd in values() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         walk(schema(&crd), kind, &mut |path, schema| {
-            let described = schema["description"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty());
+            let described = schema["description"].as_str().is_some_and(|text| !text.is_empty());
             assert!(described || path.ends_with("[]"), "{path}");
         });
     }
@@ -132,30 +116,24 @@ fn every_field_is_described() {
 #[test]
 fn every_text_list_and_map_has_a_limit() {
     for crd in values() {
-        walk(
-            schema(&crd),
-            "",
-            &mut |path, schema| match schema["type"].as_str() {
-                Some("string") => {
-                    let bound = ["maxLength", "enum", "format"]
-                        .iter()
-                        .any(|key| schema.get(key).is_some());
-                    assert!(bound, "{path}");
-                }
-                Some("array") => assert!(schema["maxItems"].is_u64(), "{path}"),
-                Some("object") => {
-                    assert!(
-                        schema.get("additionalProperties").is_none() || schema["maxProperties"].is_u64(),
-                        "{path}"
-                    );
-                }
-                Some(_) => {}
-                None => {
-                    let number = schema["x-kubernetes-int-or-string"] == true || is_open(path);
-                    assert!(number, "{path} has no type");
-                }
-            },
-        );
+        walk(schema(&crd), "", &mut |path, schema| match schema["type"].as_str() {
+            Some("string") => {
+                let bound = ["maxLength", "enum", "format"].iter().any(|key| schema.get(key).is_some());
+                assert!(bound, "{path}");
+            }
+            Some("array") => assert!(schema["maxItems"].is_u64(), "{path}"),
+            Some("object") => {
+                assert!(
+                    schema.get("additionalProperties").is_none() || schema["maxProperties"].is_u64(),
+                    "{path}"
+                );
+            }
+            Some(_) => {}
+            None => {
+                let number = schema["x-kubernetes-int-or-string"] == true || is_open(path);
+                assert!(number, "{path} has no type");
+            }
+        });
     }
 }
 
@@ -165,10 +143,7 @@ fn nulls_are_dropped_and_nothing_but_two_fields_is_defaulted() {
     for crd in values() {
         walk(schema(&crd), "", &mut |path, schema| {
             assert_eq!(schema.get("nullable"), None, "{path}");
-            assert!(
-                schema.get("x-kubernetes-preserve-unknown-fields").is_none() || is_open(path),
-                "{path}"
-            );
+            assert!(schema.get("x-kubernetes-preserve-unknown-fields").is_none() || is_open(path), "{path}");
             if let Some(default) = schema.get("default") {
                 defaults.push((path.to_owned(), default.clone()));
             }

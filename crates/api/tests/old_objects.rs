@@ -15,10 +15,7 @@ use serde::de::DeserializeOwned;
 
 fn read<T: DeserializeOwned>(name: &str) -> T {
     let all = fixtures("good");
-    let fixture = all
-        .iter()
-        .find(|fixture| fixture.name == format!("good/{name}"))
-        .unwrap();
+    let fixture = all.iter().find(|fixture| fixture.name == format!("good/{name}")).unwrap();
     serde_json::from_value(fixture.documents[0].clone()).unwrap()
 }
 
@@ -34,10 +31,7 @@ fn a_running_cluster_keeps_its_status() {
     let available = status.conditions.unwrap();
     let available = condition::find(&available, api::ConditionType::Available).unwrap();
     assert_eq!(available.reason.as_deref(), Some("Cluster available"));
-    assert_eq!(
-        available.last_update_time, available.last_transition_time,
-        "two spellings of one moment"
-    );
+    assert_eq!(available.last_update_time, available.last_transition_time, "two spellings of one moment");
     assert_eq!(status.birth, None, "the classic operator recorded none");
 }
 
@@ -72,14 +66,8 @@ fn every_classic_field_lands_in_the_type() {
 
     // Written back it is the same document: nothing was dropped, renamed or added.
     let all = fixtures("good");
-    let fixture = all
-        .iter()
-        .find(|fixture| fixture.name == "good/classic-pod-policy")
-        .unwrap();
-    assert_eq!(
-        serde_json::to_value(&cluster).unwrap()["spec"],
-        fixture.documents[0]["spec"]
-    );
+    let fixture = all.iter().find(|fixture| fixture.name == "good/classic-pod-policy").unwrap();
+    assert_eq!(serde_json::to_value(&cluster).unwrap()["spec"], fixture.documents[0]["spec"]);
 }
 
 #[test]
@@ -88,10 +76,7 @@ fn a_backup_says_why_it_failed_with_a_capital_letter() {
     let status = backup.status.unwrap();
     assert_eq!(status.reason.as_deref(), Some("failed to save snapshot"));
     assert_eq!(status.last_success_date, None);
-    assert_eq!(
-        serde_json::to_value(&status).unwrap()["Reason"],
-        "failed to save snapshot"
-    );
+    assert_eq!(serde_json::to_value(&status).unwrap()["Reason"], "failed to save snapshot");
 
     let periodic: EtcdBackup = read("old-backup-periodic");
     assert_eq!(periodic.status.unwrap().etcd_revision, Some(42));
@@ -100,9 +85,6 @@ fn a_backup_says_why_it_failed_with_a_capital_letter() {
 #[test]
 fn a_restore_is_read() {
     let restore: EtcdRestore = read("old-restore");
-    assert_eq!(
-        restore.spec.etcd_cluster.unwrap().name.as_deref(),
-        Some("example-etcd-cluster")
-    );
+    assert_eq!(restore.spec.etcd_cluster.unwrap().name.as_deref(), Some("example-etcd-cluster"));
     assert_eq!(restore.status.unwrap().succeeded, Some(true));
 }

@@ -18,11 +18,7 @@ use serde_json::Value;
 #[test]
 fn every_rule_has_a_good_and_a_bad_object() {
     let rules = |folders: [&str; 2]| -> BTreeSet<String> {
-        folders
-            .into_iter()
-            .flat_map(fixtures)
-            .map(|fixture| fixture.rule)
-            .collect()
+        folders.into_iter().flat_map(fixtures).map(|fixture| fixture.rule).collect()
     };
     let (good, bad) = (rules(["good", "good-update"]), rules(["bad", "bad-update"]));
     for (name, _) in api::rules::ALL {
@@ -33,10 +29,7 @@ fn every_rule_has_a_good_and_a_bad_object() {
 
 #[test]
 fn every_rule_stands_in_a_schema() {
-    let text: String = api::crd::all()
-        .iter()
-        .map(|crd| serde_json::to_string(crd).unwrap())
-        .collect();
+    let text: String = api::crd::all().iter().map(|crd| serde_json::to_string(crd).unwrap()).collect();
     for (name, check) in api::rules::ALL {
         let rule = serde_json::to_string(check.cel).unwrap();
         let message = serde_json::to_string(check.message).unwrap();
@@ -64,16 +57,9 @@ fn bad_objects_are_refused_for_their_reason_and_no_other() {
         let expected = vec![(fixture.path.clone(), fixture.message.clone())];
         let by_server = server::admit(object, None).err().unwrap_or_default();
         // Not every object that the schema refuses can be read by the types.
-        let by_code = if fixture.rule == "schema" {
-            expected.clone()
-        } else {
-            in_code(object)
-        };
+        let by_code = if fixture.rule == "schema" { expected.clone() } else { in_code(object) };
         if by_server != expected || by_code != expected {
-            wrong.push(format!(
-                "{}: server {by_server:?}, code {by_code:?}",
-                fixture.name
-            ));
+            wrong.push(format!("{}: server {by_server:?}, code {by_code:?}", fixture.name));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -96,27 +82,18 @@ fn what_only_code_can_judge_is_judged_there() {
 
 #[test]
 fn an_old_object_with_an_odd_name_can_still_be_told_so() {
-    let odd = fixtures("bad")
-        .into_iter()
-        .find(|fixture| fixture.rule == "CLUSTER_NAME");
+    let odd = fixtures("bad").into_iter().find(|fixture| fixture.rule == "CLUSTER_NAME");
     let mut object = odd.unwrap().documents.remove(0);
     assert!(server::admit(&object, None).is_err(), "a new one is refused");
     object["status"] = serde_json::json!({"phase": "Running"});
-    assert!(
-        server::admit(&object, Some(&object)).is_ok(),
-        "a stored one takes a status"
-    );
+    assert!(server::admit(&object, Some(&object)).is_ok(), "a stored one takes a status");
     assert_eq!(in_code(&object).len(), 1, "and the code knows");
 }
 
 #[test]
 fn the_message_in_a_fixture_is_its_rules() {
     let folders = ["bad", "bad-update", "bad-in-code"];
-    for fixture in folders
-        .into_iter()
-        .flat_map(fixtures)
-        .filter(|fixture| fixture.rule != "schema")
-    {
+    for fixture in folders.into_iter().flat_map(fixtures).filter(|fixture| fixture.rule != "schema") {
         let mut rules = api::rules::ALL.iter().chain(api::rules::ONLY_IN_CODE);
         let (_, check) = rules.find(|(name, _)| *name == fixture.rule).unwrap();
         assert_eq!(fixture.message, check.message, "{}", fixture.name);
@@ -127,9 +104,7 @@ fn the_message_in_a_fixture_is_its_rules() {
 fn a_birth_goes_only_forwards() {
     for folder in ["good-update", "bad-update"] {
         for fixture in fixtures(folder) {
-            let [old, new] = &fixture.documents[..] else {
-                panic!("{} is no update", fixture.name)
-            };
+            let [old, new] = &fixture.documents[..] else { panic!("{} is no update", fixture.name) };
             let expected = match folder {
                 "bad-update" => vec![(fixture.path.clone(), fixture.message.clone())],
                 _ => vec![],
@@ -147,10 +122,7 @@ fn birth_in_code(old: &Value, new: &Value) -> Vec<(String, String)> {
         object.status.and_then(|status| status.birth)
     };
     let problems = api::validate::birth(birth(old).as_ref(), birth(new).as_ref());
-    problems
-        .into_iter()
-        .map(|problem| (problem.path, problem.message.to_owned()))
-        .collect()
+    problems.into_iter().map(|problem| (problem.path, problem.message.to_owned())).collect()
 }
 
 #[test]
@@ -158,12 +130,9 @@ fn the_steps_of_a_birth_that_the_types_offer_are_allowed() {
     let first = api::Birth::first("one".to_owned());
     let formed = first.formed("cdf818194e3a8c32".to_owned());
     let next = first.next("two".to_owned());
-    for (old, new) in [
-        (None, &first),
-        (Some(&first), &formed),
-        (Some(&first), &next),
-        (Some(&formed), &formed),
-    ] {
+    for (old, new) in
+        [(None, &first), (Some(&first), &formed), (Some(&first), &next), (Some(&formed), &formed)]
+    {
         assert_eq!(api::validate::birth(old, Some(new)), vec![]);
     }
 }

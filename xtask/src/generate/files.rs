@@ -20,13 +20,7 @@ pub(crate) fn all() -> Result<Vec<Generated>> {
             path: "example/etcd-operator-crd.yaml",
             content: yaml::documents(&[api::crd::cluster()])?,
         },
-        Generated {
-            path: "deploy/crds.yaml",
-            content: yaml::documents(&api::crd::all())?,
-        },
-        Generated {
-            path: "deploy/user-roles.yaml",
-            content: yaml::documents(&roles::for_users())?,
-        },
+        Generated { path: "deploy/crds.yaml", content: yaml::documents(&api::crd::all())? },
+        Generated { path: "deploy/user-roles.yaml", content: yaml::documents(&roles::for_users())? },
     ])
 }

@@ -27,10 +27,7 @@ pub(crate) fn for_users() -> [ClusterRole; 2] {
         role(
             "etcd-operator-edit",
             &["edit", "admin"],
-            vec![
-                rule(plurals().collect(), WRITE),
-                rule(scale().to_vec(), &["patch", "update"]),
-            ],
+            vec![rule(plurals().collect(), WRITE), rule(scale().to_vec(), &["patch", "update"])],
         ),
     ]
 }
@@ -45,12 +42,7 @@ fn rule(resources: Vec<String>, verbs: &[&str]) -> PolicyRule {
 }
 
 fn role(name: &str, joins: &[&str], rules: Vec<PolicyRule>) -> ClusterRole {
-    let label = |role: &&str| {
-        (
-            format!("rbac.authorization.k8s.io/aggregate-to-{role}"),
-            "true".to_owned(),
-        )
-    };
+    let label = |role: &&str| (format!("rbac.authorization.k8s.io/aggregate-to-{role}"), "true".to_owned());
     ClusterRole {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -70,11 +62,7 @@ mod tests {
     fn nobody_but_the_operator_may_write_a_status() {
         for role in for_users() {
             for rule in role.rules.unwrap_or_default() {
-                let status = rule
-                    .resources
-                    .iter()
-                    .flatten()
-                    .any(|resource| resource.ends_with("/status"));
+                let status = rule.resources.iter().flatten().any(|resource| resource.ends_with("/status"));
                 assert!(!status || rule.verbs.iter().all(|verb| READ.contains(&verb.as_str())));
                 assert!(rule.verbs.iter().all(|verb| verb != "*"));
             }

@@ -56,26 +56,15 @@ const RESERVED_ENV_PREFIXES: &[&str] = &[
 
 pub(super) fn check(object: &EtcdCluster, findings: &mut Findings) {
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    findings.check(
-        name.len() <= MAX_CLUSTER_NAME_LENGTH,
-        "",
-        rules::CLUSTER_NAME_LENGTH,
-    );
+    findings.check(name.len() <= MAX_CLUSTER_NAME_LENGTH, "", rules::CLUSTER_NAME_LENGTH);
     let well_named = grammar::is_service_name(name) || name.len() > MAX_CLUSTER_NAME_LENGTH;
     findings.check(well_named, "", rules::CLUSTER_NAME);
 
     let spec = &object.spec;
-    findings.check(
-        spec.size.is_some_and(|size| (1..=7).contains(&size)),
-        "spec.size",
-        rules::SIZE,
-    );
-    findings.field(
-        spec.repository.as_deref(),
-        "spec.repository",
-        rules::REPOSITORY,
-        |text| text.is_empty() || grammar::is_repository(text),
-    );
+    findings.check(spec.size.is_some_and(|size| (1..=7).contains(&size)), "spec.size", rules::SIZE);
+    findings.field(spec.repository.as_deref(), "spec.repository", rules::REPOSITORY, |text| {
+        text.is_empty() || grammar::is_repository(text)
+    });
     findings.field(spec.version.as_deref(), "spec.version", rules::VERSION, |text| {
         text.is_empty() || version::normalise(text).is_ok()
     });
@@ -92,30 +81,18 @@ pub(super) fn check(object: &EtcdCluster, findings: &mut Findings) {
 }
 
 fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
-    findings.field(
-        pod.labels.as_ref(),
-        "spec.pod.labels",
-        rules::LABELS_RESERVED,
-        |labels| {
-            !labels.keys().any(|key| {
-                key == LABEL_APP || key.starts_with(RESERVED_LABEL_PREFIX) || key.contains(RESERVED_DOMAIN)
-            })
-        },
-    );
-    findings.field(
-        pod.labels.as_ref(),
-        "spec.pod.labels",
-        rules::LABELS_VALID,
-        are_labels,
-    );
+    findings.field(pod.labels.as_ref(), "spec.pod.labels", rules::LABELS_RESERVED, |labels| {
+        !labels.keys().any(|key| {
+            key == LABEL_APP || key.starts_with(RESERVED_LABEL_PREFIX) || key.contains(RESERVED_DOMAIN)
+        })
+    });
+    findings.field(pod.labels.as_ref(), "spec.pod.labels", rules::LABELS_VALID, are_labels);
     findings.field(
         pod.annotations.as_ref(),
         "spec.pod.annotations",
         rules::ANNOTATIONS_RESERVED,
         |annotations| {
-            !annotations
-                .keys()
-                .any(|key| key == ANNOTATION_VERSION || key.contains(RESERVED_DOMAIN))
+            !annotations.keys().any(|key| key == ANNOTATION_VERSION || key.contains(RESERVED_DOMAIN))
         },
     );
     findings.field(
@@ -124,36 +101,22 @@ fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
         rules::ANNOTATIONS_VALID,
         |annotations| annotations.keys().all(|key| is_annotation_key(key)),
     );
-    findings.field(
-        pod.node_selector.as_ref(),
-        "spec.pod.nodeSelector",
-        rules::NODE_SELECTOR,
-        are_labels,
-    );
+    findings.field(pod.node_selector.as_ref(), "spec.pod.nodeSelector", rules::NODE_SELECTOR, are_labels);
     if let Some(resources) = &pod.resources {
         check_resources(resources, findings);
     }
-    findings.field(
-        pod.etcd_env.as_ref(),
-        "spec.pod.etcdEnv",
-        rules::ENV_NAMES,
-        |env| env.iter().all(|variable| grammar::is_env_name(&variable.name)),
-    );
-    findings.field(
-        pod.etcd_env.as_ref(),
-        "spec.pod.etcdEnv",
-        rules::ENV_RESERVED,
-        |env| !env.iter().any(is_reserved),
-    );
+    findings.field(pod.etcd_env.as_ref(), "spec.pod.etcdEnv", rules::ENV_NAMES, |env| {
+        env.iter().all(|variable| grammar::is_env_name(&variable.name))
+    });
+    findings.field(pod.etcd_env.as_ref(), "spec.pod.etcdEnv", rules::ENV_RESERVED, |env| {
+        !env.iter().any(is_reserved)
+    });
     if let Some(claim) = &pod.persistent_volume_claim_spec {
         check_claim(claim, findings);
     }
-    findings.field(
-        pod.busybox_image.as_deref(),
-        "spec.pod.busyboxImage",
-        rules::BUSYBOX_IMAGE,
-        |text| text.is_empty() || grammar::is_image(text),
-    );
+    findings.field(pod.busybox_image.as_deref(), "spec.pod.busyboxImage", rules::BUSYBOX_IMAGE, |text| {
+        text.is_empty() || grammar::is_image(text)
+    });
     findings.field(
         pod.dns_timeout_in_second.as_ref(),
         "spec.pod.DNSTimeoutInSecond",
@@ -169,9 +132,7 @@ fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
 }
 
 fn are_labels(labels: &BTreeMap<String, String>) -> bool {
-    labels
-        .iter()
-        .all(|(key, value)| grammar::is_label_key(key) && grammar::is_label_value(value))
+    labels.iter().all(|(key, value)| grammar::is_label_key(key) && grammar::is_label_value(value))
 }
 
 /// Kubernetes takes capital letters in the domain of an annotation's key, and in that of a label's not.
@@ -181,10 +142,7 @@ fn is_annotation_key(key: &str) -> bool {
 
 fn is_reserved(variable: &EnvVar) -> bool {
     let name = variable.name.as_str();
-    RESERVED_ENV.contains(&name)
-        || RESERVED_ENV_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+    RESERVED_ENV.contains(&name) || RESERVED_ENV_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn check_resources(resources: &ResourceRequirements, findings: &mut Findings) {
@@ -193,21 +151,11 @@ fn check_resources(resources: &ResourceRequirements, findings: &mut Findings) {
     let limits = resources.limits.as_ref().unwrap_or(&empty);
     let requests = resources.requests.as_ref().unwrap_or(&empty);
     let sizes = || limits.values().chain(requests.values()).map(quantity::nano);
-    findings.check(
-        sizes().all(|size| size.is_some()),
-        path,
-        rules::RESOURCES_QUANTITIES,
-    );
-    findings.check(
-        sizes().flatten().all(|size| size >= 0),
-        path,
-        rules::RESOURCES_NEGATIVE,
-    );
+    findings.check(sizes().all(|size| size.is_some()), path, rules::RESOURCES_QUANTITIES);
+    findings.check(sizes().flatten().all(|size| size >= 0), path, rules::RESOURCES_NEGATIVE);
     let ordered = requests.iter().all(|(key, request)| {
         let limit = limits.get(key).and_then(quantity::nano);
-        limit
-            .zip(quantity::nano(request))
-            .is_none_or(|(limit, request)| request <= limit)
+        limit.zip(quantity::nano(request)).is_none_or(|(limit, request)| request <= limit)
     });
     findings.check(ordered, path, rules::RESOURCES_ORDER);
     let memory = limits.get("memory").and_then(quantity::nano);
@@ -218,30 +166,18 @@ fn check_resources(resources: &ResourceRequirements, findings: &mut Findings) {
 
 fn check_claim(claim: &PersistentVolumeClaimSpec, findings: &mut Findings) {
     let path = "spec.pod.persistentVolumeClaimSpec";
-    let requests = claim
-        .resources
-        .as_ref()
-        .and_then(|resources| resources.requests.as_ref());
-    let storage = requests
-        .and_then(|requests| requests.get("storage"))
-        .and_then(quantity::nano);
+    let requests = claim.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let storage = requests.and_then(|requests| requests.get("storage")).and_then(quantity::nano);
     let enough = storage.is_some() && storage >= quantity::nano(&Quantity("1Mi".to_owned()));
     findings.check(enough, path, rules::CLAIM_STORAGE);
     let mode = claim.volume_mode.as_deref().unwrap_or_default();
     findings.check(mode.is_empty() || mode == "Filesystem", path, rules::CLAIM_MODE);
-    let elsewhere = claim
-        .data_source_ref
-        .as_ref()
-        .and_then(|source| source.namespace.as_deref());
+    let elsewhere = claim.data_source_ref.as_ref().and_then(|source| source.namespace.as_deref());
     findings.check(elsewhere.is_none_or(str::is_empty), path, rules::CLAIM_NAMESPACE);
 }
 
 fn check_tls(tls: &TlsPolicy, findings: &mut Findings) {
-    let Some(StaticTls {
-        member,
-        operator_secret,
-    }) = tls.static_.as_ref()
-    else {
+    let Some(StaticTls { member, operator_secret }) = tls.static_.as_ref() else {
         return;
     };
     let path = "spec.TLS.static";
@@ -251,18 +187,11 @@ fn check_tls(tls: &TlsPolicy, findings: &mut Findings) {
     let member = member.as_ref();
     let secrets = [
         ("spec.TLS.static.operatorSecret", operator_secret.as_ref()),
-        (
-            "spec.TLS.static.member.peerSecret",
-            member.and_then(|member| member.peer_secret.as_ref()),
-        ),
-        (
-            "spec.TLS.static.member.serverSecret",
-            member.and_then(|member| member.server_secret.as_ref()),
-        ),
+        ("spec.TLS.static.member.peerSecret", member.and_then(|member| member.peer_secret.as_ref())),
+        ("spec.TLS.static.member.serverSecret", member.and_then(|member| member.server_secret.as_ref())),
     ];
     for (path, secret) in secrets {
-        findings.field(secret, path, rules::SECRET_NAME, |name| {
-            name.is_empty() || grammar::is_object_name(name)
-        });
+        findings
+            .field(secret, path, rules::SECRET_NAME, |name| name.is_empty() || grammar::is_object_name(name));
     }
 }

@@ -18,9 +18,7 @@ pub(super) fn check_backup(object: &EtcdBackup, findings: &mut Findings) {
     let spec = &object.spec;
     let endpoints = spec.etcd_endpoints.as_deref().unwrap_or_default();
     findings.check(!endpoints.is_empty(), "spec", rules::BACKUP_ENDPOINTS);
-    let all_urls = endpoints
-        .iter()
-        .all(|endpoint| grammar::is_endpoint(endpoint, true));
+    let all_urls = endpoints.iter().all(|endpoint| grammar::is_endpoint(endpoint, true));
     findings.check(all_urls, "spec.etcdEndpoints", rules::ETCD_ENDPOINT);
     let sources = Sources {
         s3: spec.s3.as_ref(),
@@ -32,42 +30,24 @@ pub(super) fn check_backup(object: &EtcdBackup, findings: &mut Findings) {
     findings.check(present.is_some(), "spec.storageType", rules::STORAGE_TYPE);
     findings.check(present != Some(false), "spec", rules::BACKUP_SOURCE);
     sources.check(findings);
-    check_secret(
-        spec.client_tls_secret.as_deref(),
-        "spec.clientTLSSecret",
-        findings,
-    );
+    check_secret(spec.client_tls_secret.as_deref(), "spec.clientTLSSecret", findings);
     if let Some(policy) = &spec.backup_policy {
         let at = |field: &str| format!("spec.backupPolicy.{field}");
         let interval = policy.backup_interval_in_second.as_ref();
-        findings.field(
-            interval,
-            &at("backupIntervalInSecond"),
-            rules::BACKUP_INTERVAL,
-            |seconds| (0..=315_360_000).contains(seconds),
-        );
+        findings.field(interval, &at("backupIntervalInSecond"), rules::BACKUP_INTERVAL, |seconds| {
+            (0..=315_360_000).contains(seconds)
+        });
         let timeout = policy.timeout_in_second.as_ref();
-        findings.field(
-            timeout,
-            &at("timeoutInSecond"),
-            rules::BACKUP_TIMEOUT,
-            |seconds| *seconds <= 604_800,
-        );
-        findings.field(
-            policy.max_backups.as_ref(),
-            &at("maxBackups"),
-            rules::MAX_BACKUPS,
-            |count| (0..=1_000_000).contains(count),
-        );
+        findings.field(timeout, &at("timeoutInSecond"), rules::BACKUP_TIMEOUT, |seconds| *seconds <= 604_800);
+        findings.field(policy.max_backups.as_ref(), &at("maxBackups"), rules::MAX_BACKUPS, |count| {
+            (0..=1_000_000).contains(count)
+        });
     }
 }
 
 pub(super) fn check_restore(object: &EtcdRestore, findings: &mut Findings) {
     let spec = &object.spec;
-    let target = spec
-        .etcd_cluster
-        .as_ref()
-        .and_then(|cluster| cluster.name.as_deref());
+    let target = spec.etcd_cluster.as_ref().and_then(|cluster| cluster.name.as_deref());
     findings.check(object.metadata.name.as_deref() == target, "", rules::RESTORE_NAME);
     let sources = Sources {
         s3: spec.s3.as_ref(),
@@ -124,13 +104,9 @@ fn check_path(path: Option<&str>, at: &str, findings: &mut Findings) {
 }
 
 fn check_secret(name: Option<&str>, at: &str, findings: &mut Findings) {
-    findings.field(name, at, rules::SECRET_NAME, |name| {
-        name.is_empty() || grammar::is_object_name(name)
-    });
+    findings.field(name, at, rules::SECRET_NAME, |name| name.is_empty() || grammar::is_object_name(name));
 }
 
 fn check_endpoint(url: Option<&str>, at: &str, findings: &mut Findings) {
-    findings.field(url, at, rules::STORE_ENDPOINT, |url| {
-        url.is_empty() || grammar::is_endpoint(url, false)
-    });
+    findings.field(url, at, rules::STORE_ENDPOINT, |url| url.is_empty() || grammar::is_endpoint(url, false));
 }

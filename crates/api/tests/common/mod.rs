@@ -24,13 +24,8 @@ pub(crate) struct Fixture {
 
 /// All fixtures of a folder.
 pub(crate) fn fixtures(folder: &str) -> Vec<Fixture> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(folder);
-    let mut files: Vec<PathBuf> = fs::read_dir(&root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(folder);
+    let mut files: Vec<PathBuf> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty(), "no fixtures in {folder}");
     files.into_iter().map(|file| read(folder, &file)).collect()
@@ -48,10 +43,7 @@ fn read(folder: &str, file: &PathBuf) -> Fixture {
         rule: header("rule"),
         path: header("path"),
         message: header("message"),
-        documents: text
-            .split("\n---\n")
-            .map(|document| serde_saphyr::from_str(document).unwrap())
-            .collect(),
+        documents: text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect(),
     }
 }
 
@@ -63,8 +55,5 @@ pub(crate) fn in_code(object: &Value) -> Vec<(String, String)> {
         "EtcdRestore" => api::validate::restore(&serde_json::from_value(object.clone()).unwrap()),
         other => panic!("{other}"),
     };
-    problems
-        .into_iter()
-        .map(|problem| (problem.path, problem.message.to_owned()))
-        .collect()
+    problems.into_iter().map(|problem| (problem.path, problem.message.to_owned())).collect()
 }

@@ -11,19 +11,12 @@ use serde_json::{Map, Value};
 pub(crate) type Refusals = Vec<(String, String)>;
 
 /// The CRDs, made once: deriving the schemas of Kubernetes' own types takes longer than checking an object.
-static CRDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    crd::all()
-        .iter()
-        .map(|crd| serde_json::to_value(crd).unwrap())
-        .collect()
-});
+static CRDS: LazyLock<Vec<Value>> =
+    LazyLock::new(|| crd::all().iter().map(|crd| serde_json::to_value(crd).unwrap()).collect());
 
 /// The schema of an object's kind.
 pub(crate) fn schema_of(object: &Value) -> &'static Value {
-    let crd = CRDS
-        .iter()
-        .find(|crd| crd["spec"]["names"]["kind"] == object["kind"])
-        .unwrap();
+    let crd = CRDS.iter().find(|crd| crd["spec"]["names"]["kind"] == object["kind"]).unwrap();
     &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 }
 
@@ -44,10 +37,7 @@ pub(crate) fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Refusa
     let old = old.map(prepared);
     match Validator::new().validate(schema, &object, old.as_ref()) {
         Ok(()) => Ok(object),
-        Err(errors) => Err(errors
-            .iter()
-            .map(|e| (e.field_path.clone(), e.message.clone()))
-            .collect()),
+        Err(errors) => Err(errors.iter().map(|e| (e.field_path.clone(), e.message.clone())).collect()),
     }
 }
 
@@ -56,15 +46,11 @@ fn prune_nulls(schema: &Value, value: &mut Value) {
         Value::Object(fields) => {
             fields.retain(|name, field| !(field.is_null() && schema["properties"].get(name).is_some()));
             for (name, field) in fields {
-                let below = schema["properties"]
-                    .get(name)
-                    .unwrap_or(&schema["additionalProperties"]);
+                let below = schema["properties"].get(name).unwrap_or(&schema["additionalProperties"]);
                 prune_nulls(below, field);
             }
         }
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| prune_nulls(&schema["items"], item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| prune_nulls(&schema["items"], item)),
         _ => {}
     }
 }
@@ -74,11 +60,7 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
         return;
     }
     let mut refuse = |message: &str| refusals.push((path.to_owned(), message.to_owned()));
-    let limit = |name: &str| {
-        schema[name]
-            .as_u64()
-            .and_then(|limit| usize::try_from(limit).ok())
-    };
+    let limit = |name: &str| schema[name].as_u64().and_then(|limit| usize::try_from(limit).ok());
     let type_matches = match schema["type"].as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
@@ -92,16 +74,10 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
         let type_ = schema["type"].as_str().unwrap_or("integer or string");
         return refuse(&format!("must be of type {type_}"));
     }
-    if schema["enum"]
-        .as_array()
-        .is_some_and(|words| !words.contains(value))
-    {
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
         refuse("Unsupported value");
     }
-    if schema["minimum"]
-        .as_f64()
-        .is_some_and(|minimum| value.as_f64().is_some_and(|value| value < minimum))
-    {
+    if schema["minimum"].as_f64().is_some_and(|minimum| value.as_f64().is_some_and(|value| value < minimum)) {
         refuse("should be greater");
     }
     match value {
@@ -134,27 +110,16 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
 
 fn check_fields(schema: &Value, fields: &Map<String, Value>, path: &str, refusals: &mut Refusals) {
     let below = |name: &str| {
-        if path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{path}.{name}")
-        }
+        if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
     };
-    for name in schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if !fields.contains_key(name) {
             refusals.push((below(name), "Required value".to_owned()));
         }
     }
     for (name, field) in fields {
         // Not in the schema: `metadata` and `kind` at the root; anything else the server drops, and our fixtures have none of it.
-        let Some(schema) = schema["properties"]
-            .get(name)
-            .or_else(|| schema.get("additionalProperties"))
+        let Some(schema) = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"))
         else {
             assert!(
                 ["apiVersion", "kind", "metadata"].contains(&name.as_str()),

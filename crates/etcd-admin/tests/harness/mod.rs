@@ -1,0 +1,205 @@
+//! Real etcd processes on the loopback, for tests.
+//!
+//! `ETCD_BINARIES` names a folder with one folder per version, each with a binary `etcd`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test's functions may panic too"
+)]
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use etcd_admin::{Cause, Connect, Error, Member, MemberId};
+
+/// The versions that these tests run against.
+pub(crate) const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
+
+/// The etcd binary of a version. A missing one fails the test: a test that did not run has shown nothing.
+pub(crate) fn binary(version: &str) -> PathBuf {
+    let folder = std::env::var_os("ETCD_BINARIES").unwrap_or_else(|| {
+        panic!("ETCD_BINARIES is not set: it has to name a folder with etcd {version} at {version}/etcd")
+    });
+    let path = Path::new(&folder).join(version).join("etcd");
+    assert!(path.is_file(), "there is no etcd {version} at {}", path.display());
+    path
+}
+
+/// A port that is free now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// One member: a process, its ports and its data.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) peer_url: String,
+    pub(crate) client_url: String,
+    binary: PathBuf,
+    dir: tempfile::TempDir,
+    extra: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Process {
+    fn new(version: &str, name: &str, scheme: &str, extra: &[String]) -> Self {
+        Self {
+            name: name.to_owned(),
+            peer_url: format!("http://127.0.0.1:{}", free_port()),
+            client_url: format!("{scheme}://127.0.0.1:{}", free_port()),
+            binary: binary(version),
+            dir: tempfile::tempdir().unwrap(),
+            extra: extra.to_vec(),
+            child: None,
+        }
+    }
+
+    fn start(&mut self, initial_cluster: &str, state: &str) {
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let mut command = Command::new(&self.binary);
+        command
+            .arg(format!("--name={}", self.name))
+            .arg(format!("--data-dir={}", self.dir.path().join("data").display()))
+            .arg(format!("--listen-peer-urls={}", self.peer_url))
+            .arg(format!("--initial-advertise-peer-urls={}", self.peer_url))
+            .arg(format!("--listen-client-urls={}", self.client_url))
+            .arg(format!("--advertise-client-urls={}", self.client_url))
+            .arg(format!("--initial-cluster={initial_cluster}"))
+            .arg(format!("--initial-cluster-state={state}"))
+            .args(["--heartbeat-interval=50", "--election-timeout=500", "--unsafe-no-fsync"])
+            .args(&self.extra)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        self.child = Some(command.spawn().unwrap());
+    }
+
+    /// Ends the process at once, as a crash would. Its data stays.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// A handle on this member.
+    pub(crate) fn handle(&self) -> Member {
+        self.handle_with(&Connect::default())
+    }
+
+    pub(crate) fn handle_with(&self, connect: &Connect) -> Member {
+        Member::new(&self.client_url, connect).unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A cluster of processes of one version.
+pub(crate) struct Cluster {
+    pub(crate) version: String,
+    pub(crate) members: Vec<Process>,
+}
+
+impl Cluster {
+    /// Starts this many members together, and waits until each one reads through a quorum.
+    pub(crate) async fn start(version: &str, size: usize) -> Self {
+        Self::start_with(version, size, &[]).await
+    }
+
+    pub(crate) async fn start_with(version: &str, size: usize, extra: &[String]) -> Self {
+        let mut cluster = Self::prepare(version, size, "http", extra);
+        for index in 0..size {
+            cluster.run(index, "new");
+        }
+        for member in &cluster.members {
+            let handle = member.handle().within(Duration::from_secs(2));
+            eventually(
+                &format!("{} of {version} reads through a quorum", member.name),
+                || member.log(),
+                async || handle.ping().await.ok(),
+            )
+            .await;
+        }
+        cluster
+    }
+
+    /// Members that do not run yet.
+    pub(crate) fn prepare(version: &str, size: usize, scheme: &str, extra: &[String]) -> Self {
+        let members =
+            (0..size).map(|index| Process::new(version, &format!("m{index}"), scheme, extra)).collect();
+        Self { version: version.to_owned(), members }
+    }
+
+    /// Starts one member, new or again.
+    pub(crate) fn run(&mut self, index: usize, state: &str) {
+        let all = self.members.iter().map(|member| format!("{}={}", member.name, member.peer_url));
+        let initial_cluster = all.collect::<Vec<_>>().join(",");
+        self.members[index].start(&initial_cluster, state);
+    }
+
+    /// Prepares one more member. It is not started.
+    pub(crate) fn push(&mut self) -> usize {
+        let index = self.members.len();
+        self.members.push(Process::new(&self.version, &format!("m{index}"), "http", &[]));
+        index
+    }
+
+    pub(crate) fn handles(&self) -> Vec<Member> {
+        self.members.iter().map(Process::handle).collect()
+    }
+}
+
+/// Waits until something is so, and fails with its name and a log if it does not come about.
+pub(crate) async fn eventually<T>(
+    what: &str,
+    log: impl Fn() -> String,
+    look: impl AsyncFn() -> Option<T>,
+) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < end, "not within 30 s: {what}\n{}", log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Why a call failed that had to.
+pub(crate) fn cause<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Cause {
+    outcome.unwrap_err().cause
+}
+
+/// The index of the leader, once all members agree on it.
+pub(crate) async fn leader(handles: &[Member]) -> usize {
+    eventually("all members name one leader", String::new, async || {
+        let mut named = Vec::new();
+        for handle in handles {
+            named.push(handle.status().await.ok()?);
+        }
+        let first = named.first()?.leader?;
+        let agreed = named.iter().all(|status| status.leader == Some(first));
+        agreed.then(|| named.iter().position(|status| status.member == first)).flatten()
+    })
+    .await
+}
+
+pub(crate) async fn id_of(handle: &Member) -> MemberId {
+    handle.status().await.unwrap().member
+}

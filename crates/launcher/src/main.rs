@@ -1,0 +1,89 @@
+//! BEFORE ETCD: the launcher inside a member's pod.
+//!
+//! An init container runs `install`, which copies this binary into a volume of the pod. The etcd container, whose image is
+//! etcd's own and has no shell, then runs that copy: `run` checks what it finds and becomes etcd; `probe` answers the
+//! kubelet. It needs no Kubernetes token and no network but the loopback.
+
+mod etcd;
+mod install;
+mod probe;
+mod run;
+mod volume;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Starts etcd in a member's pod, or says why not.
+#[derive(Parser)]
+#[command(name = "etcd-launcher", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Copy this program to a path.
+    Install {
+        /// Where to copy it to.
+        destination: PathBuf,
+    },
+    /// Check version and data, then become etcd.
+    Run(run::Places),
+    /// Answer one of the kubelet's probes.
+    Probe {
+        /// Which one.
+        question: Question,
+        /// The member's client endpoint, asked for readiness.
+        #[arg(long, default_value = "http://127.0.0.1:2379")]
+        client: String,
+        /// The member's peer address, asked for the other two.
+        #[arg(long, default_value = "127.0.0.1:2380")]
+        peer: String,
+        /// How long the answer may take; the kubelet's own limit should be longer.
+        #[arg(long, default_value_t = 2000)]
+        timeout_ms: u64,
+    },
+}
+
+/// The kubelet's probes.
+#[derive(Clone, Copy, ValueEnum)]
+enum Question {
+    /// Is etcd past reading its data?
+    Startup,
+    /// Does the process still work? A restart would cure it if not.
+    Liveness,
+    /// Does it serve clients, with a quorum behind it?
+    Readiness,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Install { destination } => ended(install::install(&destination)),
+        Command::Run(places) => run::run(&places).await,
+        Command::Probe { question, client, peer, timeout_ms } => {
+            let timeout = Duration::from_millis(timeout_ms);
+            ended(match question {
+                Question::Startup | Question::Liveness => probe::alive(&peer, timeout).await,
+                Question::Readiness => probe::ready(&client, timeout).await,
+            })
+        }
+    }
+}
+
+/// The exit code for an outcome. What went wrong goes to standard output too: that is what the kubelet shows of a probe.
+fn ended(outcome: Result<(), impl std::error::Error>) -> ExitCode {
+    let Err(error) = outcome else {
+        return ExitCode::SUCCESS;
+    };
+    let mut sentence = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        sentence = format!("{sentence}: {cause}");
+        source = cause.source();
+    }
+    println!("{sentence}");
+    ExitCode::FAILURE
+}

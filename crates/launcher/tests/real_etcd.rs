@@ -1,0 +1,190 @@
+//! The launcher with real etcd binaries of the supported minors.
+//!
+//! `ETCD_BINARIES` names a folder with one folder per version, each with a binary `etcd`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test's functions may panic too"
+)]
+
+mod pod;
+
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use launch::{ClientUrl, CorruptionChecks, EtcdVersion, Intent, MemberLaunch, PeerUrl, Scheme, argv};
+use nix::sys::signal::Signal;
+use pod::{Pod, eventually};
+
+const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
+
+fn binary(version: &str) -> PathBuf {
+    let folder = std::env::var_os("ETCD_BINARIES").unwrap_or_else(|| {
+        panic!("ETCD_BINARIES is not set: it has to name a folder with etcd {version} at {version}/etcd")
+    });
+    let path = Path::new(&folder).join(version).join("etcd");
+    assert!(path.is_file(), "there is no etcd {version} at {}", path.display());
+    path
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A member's two ports on the loopback.
+struct Ports {
+    client: u16,
+    peer: u16,
+}
+
+impl Ports {
+    fn new() -> Self {
+        Self { client: free_port(), peer: free_port() }
+    }
+
+    /// Flags for a member whose peers have these ports.
+    fn flags(&self, others: &[u16]) -> Vec<String> {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let member = |port: u16| format!("m{port}={}", url(port));
+        let mut cluster = member(self.peer);
+        for port in others {
+            cluster = format!("{cluster},{}", member(*port));
+        }
+        vec![
+            format!("--name=m{}", self.peer),
+            format!("--listen-client-urls={}", url(self.client)),
+            format!("--advertise-client-urls={}", url(self.client)),
+            format!("--listen-peer-urls={}", url(self.peer)),
+            format!("--initial-advertise-peer-urls={}", url(self.peer)),
+            format!("--initial-cluster={cluster}"),
+        ]
+    }
+
+    fn probe(&self, question: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_etcd-launcher"))
+            .args(["probe", question])
+            .arg(format!("--client=http://127.0.0.1:{}", self.client))
+            .arg(format!("--peer=127.0.0.1:{}", self.peer))
+            .output()
+            .unwrap()
+    }
+
+    fn says_yes(&self, question: &str) -> bool {
+        self.probe(question).status.success()
+    }
+}
+
+#[test]
+fn a_member_starts_serves_restarts_on_its_data_and_is_refused_without_it() {
+    for version in VERSIONS {
+        let pod = Pod::with(&binary(version));
+        let ports = Ports::new();
+        let order = pod.order(version, Intent::NewCluster, &ports.flags(&[]));
+        for round in ["first", "second"] {
+            assert!(!ports.says_yes("startup") && !ports.says_yes("readiness"));
+            let mut container = pod.start(&order);
+            let what = format!("etcd {version} is ready for the {round} time");
+            eventually(&what, || pod.log(), || ports.says_yes("readiness"));
+            assert!(ports.says_yes("startup") && ports.says_yes("liveness"));
+            if round == "first" {
+                container.kill();
+            } else {
+                container.signal(Signal::SIGTERM);
+                container.wait();
+                assert!(pod.said_nothing_at_the_end());
+            }
+        }
+        pod.wipe_data();
+        assert_eq!(pod.refusal(Some(&order.to_annotation())), "DataLost", "{version}");
+    }
+}
+
+#[test]
+fn without_a_quorum_a_member_is_alive_but_not_ready() {
+    for version in VERSIONS {
+        let pod = Pod::with(&binary(version));
+        let ports = Ports::new();
+        let order = pod.order(version, Intent::NewCluster, &ports.flags(&[free_port(), free_port()]));
+        let _container = pod.start(&order);
+        eventually("the lonely member is past its start", || pod.log(), || ports.says_yes("startup"));
+        assert!(ports.says_yes("liveness"), "{version}: it would be killed for having no peers");
+        let answer = ports.probe("readiness");
+        assert!(!answer.status.success());
+        assert!(String::from_utf8_lossy(&answer.stdout).starts_with("not ready: "), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
+    for version in VERSIONS {
+        let pods = [Pod::with(&binary(version)), Pod::with(&binary(version))];
+        let ports = [Ports::new(), Ports::new()];
+        let start = |own: usize, other: usize| {
+            let flags = ports[own].flags(&[ports[other].peer]);
+            pods[own].start(&pods[own].order(version, Intent::NewCluster, &flags))
+        };
+        let (_survivor, mut other) = (start(0, 1), start(1, 0));
+        for (pod, ports) in pods.iter().zip(&ports) {
+            eventually("both members are ready", || pod.log(), || ports.says_yes("readiness"));
+        }
+        other.kill();
+        eventually("the survivor is not ready", || pods[0].log(), || !ports[0].says_yes("readiness"));
+        assert!(ports[0].says_yes("liveness"), "{version}");
+        other = start(1, 0);
+        eventually("the survivor is ready again", || pods[0].log(), || ports[0].says_yes("readiness"));
+        drop(other);
+    }
+}
+
+#[test]
+fn a_process_that_is_stuck_is_not_alive() {
+    let version = VERSIONS[2];
+    let pod = Pod::with(&binary(version));
+    let ports = Ports::new();
+    let container = pod.start(&pod.order(version, Intent::NewCluster, &ports.flags(&[])));
+    eventually("etcd is alive", || pod.log(), || ports.says_yes("liveness"));
+    container.signal(Signal::SIGSTOP);
+    let answer = ports.probe("liveness");
+    assert!(!answer.status.success());
+    assert!(String::from_utf8_lossy(&answer.stdout).contains("no answer from the peer port"), "{answer:?}");
+    container.signal(Signal::SIGCONT);
+    eventually("etcd is alive again", || pod.log(), || ports.says_yes("liveness"));
+}
+
+#[test]
+fn the_wrong_image_is_refused_before_it_touches_the_data() {
+    let pod = Pod::with(&binary("3.6.14"));
+    let order = pod.order("3.5.33", Intent::NewCluster, &[]);
+    assert_eq!(pod.refusal(Some(&order.to_annotation())), "VersionMismatch");
+    assert!(!pod.data().exists());
+}
+
+#[test]
+fn every_flag_of_the_golden_tables_is_known_to_the_real_binary() {
+    for text in VERSIONS {
+        let version: EtcdVersion = text.parse().unwrap();
+        let launch = MemberLaunch {
+            name: "a".parse().unwrap(),
+            peer_url: PeerUrl::on(Scheme::Http, "a.b.svc").unwrap(),
+            client_url: ClientUrl::on(Scheme::Http, "a.b.svc").unwrap(),
+            peers: BTreeMap::new(),
+            token: "t-1".parse().unwrap(),
+            intent: Intent::NewCluster,
+            checks: CorruptionChecks { at_start: true, on_compaction: true },
+        };
+        // `--version` comes last: etcd reads every flag before it, and exits on one that it does not know.
+        let output =
+            Command::new(binary(text)).args(argv(&launch, version)).arg("--version").output().unwrap();
+        let answer =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && answer.contains(&format!("etcd Version: {text}")), "{answer}");
+        let unknown = Command::new(binary(text)).args(["--no-such-flag=1", "--version"]).output().unwrap();
+        assert!(!unknown.status.success(), "the check above would not notice an unknown flag");
+    }
+}
