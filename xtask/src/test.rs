@@ -1,14 +1,9 @@
 //! `make test`: every check and every test, one phase after another.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command, time::Instant};
 
 use anyhow::{Context as _, bail};
-use testbed::{cache::Cache, cluster, instance::Instance, recipe::CargoTool};
+use testbed::{cache::Cache, cluster, images::EtcdVersion, instance::Instance, recipe::CargoTool};
 
 use crate::report::Report;
 
@@ -37,6 +32,10 @@ fn phases(report: &mut Report) -> anyhow::Result<()> {
     let clippy =
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     run_phase(report, Phase { name: "lints", command: clippy, results: None })?;
+    let generated = cargo(&["run", "--quiet", "--locked", "--package", "xtask", "--", "generate", "--check"]);
+    run_phase(report, Phase { name: "generated files", command: generated, results: None })?;
+    let rpc = cargo(&["run", "--quiet", "--locked", "--package", "etcd-admin-codegen", "--", "--check"]);
+    run_phase(report, Phase { name: "generated RPC", command: rpc, results: None })?;
     // Advisories are not here: their database is a repository that CI cannot reach.
     let mut bans = Command::new(deny);
     bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
@@ -57,11 +56,15 @@ fn phases(report: &mut Report) -> anyhow::Result<()> {
         let life = tests("lifecycle", "binary(lifecycle)");
         run_phase(report, Phase { name: "life of a cluster", command: life, results: Some("lifecycle") })?;
     }
+    let mut real = tests("etcd", "kind(test) - package(testbed)");
+    real.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+    run_phase(report, Phase { name: "tests on real etcd", command: real, results: Some("etcd") })?;
+
     let ours = !named && cluster::kubeconfig(Instance::Main).is_none();
     if !named {
         run_phase(report, Phase { name: "cluster up", command: testbed(&["up"]), results: None })?;
     }
-    let on_cluster = tests("cluster", "kind(test) - binary(lifecycle)");
+    let on_cluster = tests("cluster", "kind(test) & package(testbed) - binary(lifecycle)");
     let tested = run_phase(
         report,
         Phase { name: "tests on the cluster", command: on_cluster, results: Some("cluster") },
@@ -78,7 +81,7 @@ fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {
     let results = phase.results.map(results_of);
     if let Some(old) = &results {
         // Results of an earlier run must not be taken for this one's.
-        let _ = std::fs::remove_file(old);
+        let _ = fs::remove_file(old);
     }
     let begun = Instant::now();
     let status = phase
@@ -95,6 +98,20 @@ fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A folder with etcd's programs of every version, each in a folder named after it: what tests of single processes take.
+fn etcd_binaries(cache: &Cache) -> anyhow::Result<PathBuf> {
+    let folder = target().join("etcd-binaries");
+    fs::create_dir_all(&folder)?;
+    for version in EtcdVersion::ALL {
+        let link = folder.join(version.to_string());
+        // An earlier run's may lead to an entry of an older recipe.
+        let _ = fs::remove_file(&link);
+        symlink(cache.get(version.recipe().as_ref())?.path.join("bin"), &link)
+            .with_context(|| format!("{} could not be made", link.display()))?;
+    }
+    Ok(folder.canonicalize()?)
+}
+
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
@@ -109,6 +126,9 @@ fn testbed(arguments: &[&str]) -> Command {
 }
 
 fn results_of(profile: &str) -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    target.join(Path::new("nextest")).join(profile).join("junit.xml")
+    target().join("nextest").join(profile).join("junit.xml")
+}
+
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
