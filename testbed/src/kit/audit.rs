@@ -162,14 +162,13 @@ impl AuditLog {
                     at,
                     source,
                 })?;
-                if !by_id.contains_key(&event.audit_id) {
-                    order.push(event.audit_id.clone());
-                }
+                order.push(event.audit_id.clone());
                 by_id.insert(event.audit_id.clone(), event);
             }
             is_head = false;
             at += length as u64;
         }
+        // A request has several events: it is taken out with its last one, where its first one was.
         Ok(order.iter().filter_map(|id| by_id.remove(id)).map(AuditEntry::from).collect())
     }
 }

@@ -84,6 +84,8 @@ impl AsyncWrite for Dialled {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -109,7 +111,9 @@ mod tests {
     #[tokio::test]
     async fn a_port_where_nobody_listens_is_an_error_that_says_so() {
         let (mut test, _pod) = dialled(Some("connect: connection refused"));
-        let error = test.read(&mut [0; 4]).await.unwrap_err();
+        let mut heard = [0; 4];
+        let read = tokio::time::timeout(Duration::from_secs(5), test.read(&mut heard));
+        let error = read.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "connect: connection refused");
     }
 }

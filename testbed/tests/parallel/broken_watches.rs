@@ -22,6 +22,9 @@ use tokio::{
 
 use crate::SOON;
 
+/// Long enough to watch, or to fail to.
+const A_MOMENT: Duration = Duration::from_millis(250);
+
 #[tokio::test]
 async fn a_wait_goes_on_when_its_connection_is_cut() -> anyhow::Result<()> {
     in_namespace("a_wait_goes_on_when_its_connection_is_cut", async |ns| {
@@ -40,13 +43,12 @@ async fn a_wait_goes_on_when_its_connection_is_cut() -> anyhow::Result<()> {
         let waiting = wait_for(&maps, "x", SOON, "to have seen ten cuts", value);
         let cutting = async {
             for cut in 1..=10 {
-                sleep(Duration::from_millis(150)).await;
+                sleep(A_MOMENT).await;
                 proxy.cut();
-                // While nobody watches; past the proxy.
-                let map = format!(
-                    "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: x}}, data: {{cuts: '{cut}'}}}}"
-                );
-                ns.apply(&map).await?;
+                // While nobody can watch; past the proxy.
+                ns.apply(&map_with(cut)).await?;
+                sleep(A_MOMENT).await;
+                proxy.mend();
             }
             anyhow::Ok(())
         };
@@ -54,15 +56,27 @@ async fn a_wait_goes_on_when_its_connection_is_cut() -> anyhow::Result<()> {
         cut?;
         waited?;
         ensure!(views > 1, "it was only seen when all was over");
-        ensure!(proxy.connections() > 5, "only {} connections were cut", proxy.connections());
+        ensure!(proxy.asked() > 10, "only {} connections for ten cuts", proxy.asked());
         Ok(())
     })
     .await
 }
 
+fn map_with(cuts: usize) -> String {
+    format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: x}}, data: {{cuts: '{cuts}'}}}}")
+}
+
 /// Stands between a client and the API server, and can cut the line.
 struct Proxy {
-    lines: Arc<Mutex<(usize, JoinSet<()>)>>,
+    lines: Arc<Mutex<Lines>>,
+}
+
+#[derive(Default)]
+struct Lines {
+    cut: bool,
+    /// How many connections were asked for.
+    asked: usize,
+    open: JoinSet<()>,
 }
 
 impl Proxy {
@@ -78,28 +92,39 @@ impl Proxy {
         cluster["tls-server-name"] = json!(host);
         fs::write(through, config.to_string())?;
 
-        let lines = Arc::new(Mutex::new((0, JoinSet::new())));
-        let accepted = Arc::clone(&lines);
+        let proxy = Self { lines: Arc::default() };
+        let lines = Arc::clone(&proxy.lines);
         tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                let address = address.clone();
-                let mut lines = accepted.lock().unwrap_or_else(PoisonError::into_inner);
-                lines.0 += 1;
-                lines.1.spawn(async move {
-                    if let Ok(mut server) = TcpStream::connect(address).await {
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
-                    }
-                });
+            while let Ok((client, _)) = listener.accept().await {
+                let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.asked += 1;
+                if !lines.cut {
+                    lines.open.spawn(forward(client, address.clone()));
+                }
             }
         });
-        Ok(Self { lines })
+        Ok(proxy)
     }
 
+    /// Ends all connections, and lets no new one through.
     fn cut(&self) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).1.abort_all();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.cut = true;
+        lines.open.abort_all();
     }
 
-    fn connections(&self) -> usize {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).0
+    fn mend(&self) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).cut = false;
+    }
+
+    fn asked(&self) -> usize {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).asked
+    }
+}
+
+async fn forward(mut client: TcpStream, address: String) {
+    if let Ok(mut server) = TcpStream::connect(address).await {
+        // However it ends: both sides see that it did.
+        let _ = copy_bidirectional(&mut client, &mut server).await;
     }
 }
