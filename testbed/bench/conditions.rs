@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn memory_is_rounded_up_to_what_was_bought() {
-        assert_eq!(memory_gib("MemTotal:       24689764 kB\nMemFree: 1 kB\n"), Some(24));
+        assert_eq!(memory_gib("MemTotal:       24601234 kB\nMemFree: 1 kB\n"), Some(24));
         assert_eq!(memory_gib(""), None);
     }
 }

@@ -52,12 +52,6 @@ pub fn remove(name: &str) -> Result<(), CgroupError> {
     Ok(())
 }
 
-/// Whether any hierarchy has `name`.
-#[must_use]
-pub fn exists(name: &str) -> bool {
-    hierarchies().iter().any(|hierarchy| hierarchy.root.join(name).exists())
-}
-
 struct Hierarchy {
     root: PathBuf,
     kind: Kind,

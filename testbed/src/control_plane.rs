@@ -236,6 +236,8 @@ pub fn api_server(layout: &Layout, binaries: &Binaries) -> Program {
             format!("--audit-log-path={}", layout.audit_log().display()),
             // A test reads the log right after the answer: it must be there by then.
             "--audit-log-mode=blocking".to_owned(),
+            // In MiB: a log that is turned over in the middle of a test cannot be asked any more.
+            "--audit-log-maxsize=4096".to_owned(),
             "--allow-privileged".to_owned(),
         ],
     )

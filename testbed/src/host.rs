@@ -1,7 +1,8 @@
 //! What this machine must have before anything is started, and one sentence for each thing that is missing.
 
 use std::{
-    io,
+    fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -13,7 +14,8 @@ use nix::{sys::statvfs::statvfs, unistd::geteuid};
 pub enum HostError {
     /// Not root.
     #[error(
-        "the testbed makes namespaces, mounts and cgroups, and needs root: run the same command with sudo"
+        "the testbed makes namespaces, mounts and cgroups, and needs root: run the same command as root, or with \
+         `sudo -E env \"PATH=$PATH\"` before it"
     )]
     NotRoot,
     /// Programs are missing, and this is not a Debian that could install them.
@@ -33,9 +35,7 @@ pub enum HostError {
     #[error("Debian's packages were installed, but these programs are still missing: {}", .0.join(", "))]
     StillMissing(Vec<String>),
     /// No room.
-    #[error(
-        "{path} has {free} MiB left on its disk, and the testbed needs {needed} MiB there: make room, or {instead}"
-    )]
+    #[error("{path} has {free} MiB left on its disk, and the testbed needs {needed} MiB there: {instead}")]
     Full {
         /// Where.
         path: PathBuf,
@@ -46,6 +46,11 @@ pub enum HostError {
         /// What else can be done.
         instead: &'static str,
     },
+    /// The cache is where the machines cannot see it.
+    #[error(
+        "the cache is in {0}, which every machine of the testbed has its own of: name another folder in TESTBED_CACHE"
+    )]
+    Hidden(PathBuf),
     /// A disk could not be asked.
     #[error("the room on the disk of {path} could not be found out: {source}")]
     Disk {
@@ -91,10 +96,14 @@ pub fn install_packages() -> Result<(), HostError> {
     packages.sort_unstable();
     packages.dedup();
     let failed = |reason: String| HostError::Packages { packages: packages.join(" "), reason };
+    // Debian starts the services that it installs; a containerd of this machine is not wanted.
+    let _quiet = NoServices::ask();
     for arguments in
         [vec!["update", "-q"], [vec!["install", "-qy", "--no-install-recommends"], packages.clone()].concat()]
     {
         let output = Command::new("apt-get")
+            // Somebody else may be installing something just now.
+            .args(["-o", "DPkg::Lock::Timeout=300"])
             .args(arguments)
             .env("DEBIAN_FRONTEND", "noninteractive")
             .output()
@@ -109,6 +118,27 @@ pub fn install_packages() -> Result<(), HostError> {
         Ok(())
     } else {
         Err(HostError::StillMissing(missing.iter().map(|(program, _)| (*program).to_owned()).collect()))
+    }
+}
+
+/// While it lives, packages that are installed do not start services. Somebody else's word on that is left alone.
+struct NoServices(Option<&'static Path>);
+
+impl NoServices {
+    fn ask() -> Self {
+        let policy = Path::new("/usr/sbin/policy-rc.d");
+        let ours = !policy.exists()
+            && fs::write(policy, "#!/bin/sh\nexit 101\n").is_ok()
+            && fs::set_permissions(policy, fs::Permissions::from_mode(0o755)).is_ok();
+        Self(ours.then_some(policy))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(policy) = self.0 {
+            let _ = fs::remove_file(policy);
+        }
     }
 }
 
@@ -137,6 +167,14 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
+/// Refuses a cache below a folder that every machine has its own of: nothing in it could be started there.
+pub fn check_cache(folder: &Path) -> Result<(), HostError> {
+    if ["/run", "/var/lib", "/var/log"].iter().any(|own| folder.starts_with(own)) {
+        return Err(HostError::Hidden(folder.to_owned()));
+    }
+    Ok(())
+}
+
 /// Refuses a disk without enough room. The folder need not be there yet.
 pub fn check_room(folder: &Path, needed_mib: u64, instead: &'static str) -> Result<(), HostError> {
     let there = folder.ancestors().find(|at| at.exists()).unwrap_or(Path::new("/"));
@@ -160,6 +198,13 @@ mod tests {
         let text = error.to_string();
         assert!(text.contains("/nowhere/at/all") && text.contains("set TESTBED_CACHE"), "{text}");
         check_room(Path::new("/"), 0, "").unwrap();
+    }
+
+    #[test]
+    fn a_cache_that_the_machines_could_not_see_is_refused() {
+        assert!(check_cache(Path::new("/var/lib/jenkins/.cache")).is_err());
+        assert!(check_cache(Path::new("/home/somebody/.cache")).is_ok());
+        assert!(check_cache(Path::new("/var/library")).is_ok());
     }
 
     #[test]

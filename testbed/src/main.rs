@@ -9,13 +9,11 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use testbed::{
     addons::DnsAnswers,
-    cache::Cache,
     cluster::{self, ClusterError, Settings},
     images::EtcdVersion,
     instance::Instance,
-    kit::Cluster,
+    kit::{Cluster, Places},
     machine, provisioner,
-    recipe::GoModule,
 };
 
 /// A real three-node Kubernetes with real etcd on this machine.
@@ -48,6 +46,8 @@ enum Verb {
         #[arg(long, env = "TESTBED_DNS_CACHE", default_value_t = DnsAnswers::default().cache)]
         dns_cache: u32,
     },
+    /// Build everything that a cluster needs, without starting one.
+    Build,
     /// Remove the cluster and all that it left on this machine.
     Down,
     /// Say what runs where and how much memory it takes.
@@ -95,12 +95,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let dns = DnsAnswers { ttl: dns_ttl, cache: dns_cache };
             in_runtime(cluster::up(&Settings { instance, checkout, etcd, dns }))?;
         }
+        Verb::Build => {
+            let (etcd, dns) = (EtcdVersion::ALL.to_vec(), DnsAnswers::default());
+            cluster::build(&Settings { instance, checkout, etcd, dns })?;
+        }
         Verb::Down => {
             cluster::down(instance, &checkout)?;
             println!("the cluster is removed");
         }
         Verb::Status => println!("{}", in_runtime(cluster::status(instance))?),
-        Verb::Kubeconfig => println!("{}", kubeconfig(instance)?.display()),
+        Verb::Kubeconfig => println!("{}", places(instance)?.kubeconfig.display()),
         Verb::Kubectl { arguments } => return kubectl(instance, &arguments),
         // These two fork into other namespaces: no other thread may be running.
         Verb::Machine(MachineVerb::Boot { name, dir }) => machine::boot_here(&name, &dir)?,
@@ -125,21 +129,20 @@ where
 }
 
 /// The cluster that is named explicitly, or the one of this machine.
-fn kubeconfig(instance: Instance) -> anyhow::Result<PathBuf> {
-    match std::env::var_os("TESTBED_KUBECONFIG") {
-        Some(path) if !path.is_empty() => Ok(path.into()),
-        _ => Ok(cluster::kubeconfig(instance).ok_or(ClusterError::NotRunning)?),
+fn places(instance: Instance) -> anyhow::Result<Places> {
+    match Places::named() {
+        Some(places) => Ok(places),
+        None => Ok(cluster::places(instance).ok_or(ClusterError::NotRunning)?),
     }
 }
 
 fn kubectl(instance: Instance, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    let kubeconfig = kubeconfig(instance)?;
-    let kubectl = Cache::for_this_user()?.get(&GoModule::kubernetes())?.path.join("bin/kubectl");
-    let status = std::process::Command::new(kubectl)
+    let places = places(instance)?;
+    let status = std::process::Command::new(&places.kubectl)
         .arg("--kubeconfig")
-        .arg(kubeconfig)
+        .arg(&places.kubeconfig)
         .args(arguments)
         .status()
-        .context("kubectl could not be run")?;
+        .with_context(|| format!("{} could not be run", places.kubectl.display()))?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }

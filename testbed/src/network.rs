@@ -3,7 +3,7 @@
 //! No machine has a route to anywhere else, so no packet of the cluster can leave. This machine has routes to the
 //! machines, the pods and the Services, so that `kubectl`, tests and an operator in a shell reach them.
 
-use std::{net::Ipv4Addr, process::Command};
+use std::{net::Ipv4Addr, path::Path, process::Command};
 
 use serde::Deserialize;
 
@@ -26,6 +26,12 @@ pub enum NetworkError {
         /// What it said.
         reason: String,
     },
+    /// The kernel lacks a part.
+    #[error(
+        "the kernel does not filter what bridges pass on ({BRIDGES_FILTERED} is missing), and Services would not work: \
+         load the module br_netfilter"
+    )]
+    BridgesUnfiltered,
     /// Somebody else uses an address range that the testbed needs.
     #[error(
         "the addresses {wanted} are needed for the testbed, but {used} is in use here on {device}; remove that \
@@ -41,6 +47,15 @@ pub enum NetworkError {
     },
 }
 
+/// Says whether packets that a bridge passes on are filtered: a Service's answer from a pod of the same node needs it.
+const BRIDGES_FILTERED: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+/// A route that counts only where there is no other: what the cluster does not have is nowhere, and is not sent elsewhere.
+const LAST: &str = "4278198272";
+
+fn ranges(network: Network) -> [Subnet; 3] {
+    [network.machines(), network.pods(), network.services()]
+}
+
 /// The name of this machine's end of its link to the switch.
 fn host_link(instance: Instance) -> String {
     format!("etb-{instance}")
@@ -48,22 +63,34 @@ fn host_link(instance: Instance) -> String {
 
 /// Refuses address ranges that somebody else uses on this machine.
 pub fn check_free(instance: Instance) -> Result<(), NetworkError> {
-    let network = instance.network();
-    let wanted = [network.machines(), network.pods(), network.services()];
+    if !Path::new(BRIDGES_FILTERED).exists() {
+        // Not everywhere is it a module; where it is, this loads it.
+        let _ = here(&["modprobe", "br_netfilter"]);
+        if !Path::new(BRIDGES_FILTERED).exists() {
+            return Err(NetworkError::BridgesUnfiltered);
+        }
+    }
+    let wanted = ranges(instance.network());
     let routes = here(&["ip", "-4", "-j", "route", "show", "table", "all"])?;
-    let routes: Vec<Route> = serde_json::from_str(&routes).unwrap_or_default();
+    let routes: Vec<Route> = serde_json::from_str(&routes)
+        .map_err(|error| NetworkError::Here { command: "ip route".to_owned(), reason: error.to_string() })?;
     conflict(&wanted, &routes, &host_link(instance)).map_or(Ok(()), Err)
 }
 
 #[derive(Debug, Deserialize)]
 struct Route {
+    #[serde(default)]
     dst: String,
     #[serde(default)]
     dev: String,
+    /// `unreachable`, for one, in the place of an interface.
+    #[serde(default, rename = "type")]
+    kind: String,
 }
 
 fn conflict(wanted: &[Subnet], routes: &[Route], own_link: &str) -> Option<NetworkError> {
-    routes.iter().filter(|route| route.dev != own_link && route.dst != "default").find_map(|route| {
+    let others = routes.iter().filter(|route| route.dev != own_link && route.kind != "unreachable");
+    others.filter(|route| route.dst != "default").find_map(|route| {
         let used = subnet(&route.dst)?;
         let wanted = *wanted.iter().find(|wanted| wanted.overlaps(used))?;
         Some(NetworkError::Taken { wanted, used, device: route.dev.clone() })
@@ -95,6 +122,9 @@ pub fn connect_host(instance: Instance, control: &Machine, nodes: u8) -> Result<
     control.run(&["ip", "link", "set", "uplink", "master", "switch", "up"])?;
     here(&["ip", "address", "add", &with_prefix(network.host(), network.machines()), "dev", &link])?;
     here(&["ip", "link", "set", &link, "up"])?;
+    for range in ranges(network) {
+        here(&["ip", "route", "replace", "unreachable", &range.to_string(), "metric", LAST])?;
+    }
     for (destination, via) in routes_to_pods(network, nodes, None) {
         let route = ["ip", "route", "replace", &destination.to_string(), "via", &via.to_string()];
         here(&route)?;
@@ -106,6 +136,10 @@ pub fn connect_host(instance: Instance, control: &Machine, nodes: u8) -> Result<
 /// Removes this machine's link, and with it the routes over it.
 pub fn disconnect_host(instance: Instance) -> Result<(), NetworkError> {
     let link = host_link(instance);
+    for range in ranges(instance.network()) {
+        // There is none where no cluster was ever started.
+        let _ = here(&["ip", "route", "delete", "unreachable", &range.to_string(), "metric", LAST]);
+    }
     // Asked first, because the kernel removes the link by itself when the control machine ends, a moment later.
     if here(&["ip", "link", "show", "dev", &link]).is_ok()
         && let Err(error) = here(&["ip", "link", "delete", &link])
@@ -198,7 +232,8 @@ mod tests {
     #[test]
     fn a_range_that_somebody_else_uses_is_named_with_its_interface() {
         let wanted = [Subnet { base: Ipv4Addr::new(10, 96, 0, 0), prefix: 16 }];
-        let route = |dst: &str, dev: &str| Route { dst: dst.to_owned(), dev: dev.to_owned() };
+        let route =
+            |dst: &str, dev: &str| Route { dst: dst.to_owned(), dev: dev.to_owned(), kind: String::new() };
         for (routes, taken) in [
             (vec![route("default", "eth0")], None),
             (vec![route("192.168.0.0/24", "eth0")], None),

@@ -1,12 +1,15 @@
 //! A node: its own containerd, kubelet, kube-proxy and volume provisioner, on a machine of its own.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use serde_json::json;
 
 use crate::{
     control_plane::{Binaries, Layout, write_json},
-    images,
+    host, images,
     machine::Program,
 };
 
@@ -163,7 +166,7 @@ pub fn containerd(layout: &Layout, node: Node) -> Program {
     let closed = "http://127.0.0.1:1";
     Program::new(
         "containerd",
-        Path::new("containerd"),
+        &host::find("containerd").unwrap_or_else(|| PathBuf::from("/usr/bin/containerd")),
         ["--config".to_owned(), dir.join("containerd.toml").display().to_string()],
     )
     .env("HTTP_PROXY", closed)

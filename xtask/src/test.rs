@@ -3,9 +3,19 @@
 use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command, time::Instant};
 
 use anyhow::{Context as _, bail};
-use testbed::{cache::Cache, cluster, images::EtcdVersion, instance::Instance, recipe::CargoTool};
+use testbed::{
+    cache::{Cache, Recipe as _},
+    cluster,
+    images::EtcdVersion,
+    instance::Instance,
+    progress::in_words,
+    recipe::CargoTool,
+};
 
 use crate::report::Report;
+
+/// Tests that look at the testbed itself, and not at a cluster.
+const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log)::/)";
 
 /// What a phase runs: a command, and where nextest writes its results if it is one of its.
 struct Phase {
@@ -23,9 +33,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 fn phases(report: &mut Report) -> anyhow::Result<()> {
     let cache = Cache::for_this_user()?;
+    println!("== tools");
     let begun = Instant::now();
-    let nextest = cache.get(&CargoTool::nextest())?.path.join("bin/cargo-nextest");
-    let deny = cache.get(&CargoTool::deny())?.path.join("bin/cargo-deny");
+    let nextest = tool(&cache, &CargoTool::nextest())?;
+    let deny = tool(&cache, &CargoTool::deny())?;
     report.phase("tools", begun.elapsed());
 
     run_phase(report, Phase { name: "format", command: cargo(&["fmt", "--all", "--check"]), results: None })?;
@@ -36,7 +47,7 @@ fn phases(report: &mut Report) -> anyhow::Result<()> {
     run_phase(report, Phase { name: "generated files", command: generated, results: None })?;
     let rpc = cargo(&["run", "--quiet", "--locked", "--package", "etcd-admin-codegen", "--", "--check"]);
     run_phase(report, Phase { name: "generated RPC", command: rpc, results: None })?;
-    // Advisories are not here: their database is a repository that CI cannot reach.
+    // Advisories are not here: their database would have to be fetched anew by every run.
     let mut bans = Command::new(deny);
     bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
     run_phase(report, Phase { name: "dependencies", command: bans, results: None })?;
@@ -51,29 +62,50 @@ fn phases(report: &mut Report) -> anyhow::Result<()> {
     // A cluster that is named explicitly is not ours to start or to remove, and neither is anything else then.
     let named = env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty());
     if named {
-        println!("TESTBED_KUBECONFIG names a cluster: the tests that start and remove clusters are left out");
+        println!(
+            "TESTBED_KUBECONFIG names a cluster: only what runs in namespaces of its own is tested on it"
+        );
     } else {
+        // Here and not inside a test, which must not take as long as a build.
+        run_phase(report, Phase { name: "parts", command: testbed(&["build"]), results: None })?;
         let life = tests("lifecycle", "binary(lifecycle)");
         run_phase(report, Phase { name: "life of a cluster", command: life, results: Some("lifecycle") })?;
     }
     let mut real = tests("etcd", "kind(test) - package(testbed)");
     real.env("ETCD_BINARIES", etcd_binaries(&cache)?);
     run_phase(report, Phase { name: "tests on real etcd", command: real, results: Some("etcd") })?;
-
-    let ours = !named && cluster::kubeconfig(Instance::Main).is_none();
-    if !named {
-        run_phase(report, Phase { name: "cluster up", command: testbed(&["up"]), results: None })?;
+    if named {
+        let on_it = tests("cluster", &format!("binary(parallel) - {OF_THE_TESTBED}"));
+        return run_phase(
+            report,
+            Phase { name: "tests on the cluster", command: on_it, results: Some("cluster") },
+        );
     }
-    let on_cluster = tests("cluster", "kind(test) & package(testbed) - binary(lifecycle)");
-    let tested = run_phase(
-        report,
-        Phase { name: "tests on the cluster", command: on_cluster, results: Some("cluster") },
-    );
+
+    let ours = cluster::kubeconfig(Instance::Main).is_none();
+    let on_it = tests("cluster", "kind(test) & package(testbed) - binary(lifecycle)");
+    let tested = run_phase(report, Phase { name: "cluster up", command: testbed(&["up"]), results: None })
+        .and_then(|()| {
+            run_phase(
+                report,
+                Phase { name: "tests on the cluster", command: on_it, results: Some("cluster") },
+            )
+        });
     // What failed is kept for a look, except where nobody can look.
     if ours && (tested.is_ok() || env::var_os("CI").is_some()) {
-        run_phase(report, Phase { name: "cluster down", command: testbed(&["down"]), results: None })?;
+        let removed =
+            run_phase(report, Phase { name: "cluster down", command: testbed(&["down"]), results: None });
+        return tested.and(removed);
     }
     tested
+}
+
+/// A tool, built if it is not there yet.
+fn tool(cache: &Cache, recipe: &CargoTool) -> anyhow::Result<PathBuf> {
+    if !cache.has(recipe) {
+        println!("{} {}: built, about {}", recipe.name(), recipe.version(), in_words(recipe.usual()));
+    }
+    Ok(cache.get(recipe)?.path.join("bin").join(recipe.name()))
 }
 
 fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {

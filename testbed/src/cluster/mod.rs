@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     addons::{AddonError, DnsAnswers},
-    cache::{Cache, CacheError},
+    cache::CacheError,
     cgroup::CgroupError,
     control_plane::Layout,
     host::HostError,
@@ -21,11 +21,10 @@ use crate::{
     images::{EtcdVersion, ImagesError},
     instance::Instance,
     kit::{KitError, Places, wait::WaitError},
-    machine::MachineError,
+    machine::{Machine, MachineError},
     network::NetworkError,
     pki::PkiError,
     push::PushError,
-    recipe::GoModule,
 };
 
 pub use record::NODES;
@@ -129,6 +128,11 @@ pub enum ClusterError {
     NotRunning,
 }
 
+/// Builds everything that a cluster needs, without starting one.
+pub fn build(settings: &Settings) -> Result<(), ClusterError> {
+    up::build_all(settings)
+}
+
 /// Starts the cluster, or repairs what is left of one. A running one is used as it is.
 pub async fn up(settings: &Settings) -> Result<(), ClusterError> {
     up::up(settings).await
@@ -147,23 +151,28 @@ pub async fn status(instance: Instance) -> Result<Status, ClusterError> {
 /// The administrator's kubeconfig of a cluster that is up on this machine.
 #[must_use]
 pub fn kubeconfig(instance: Instance) -> Option<PathBuf> {
+    places(instance).map(|places| places.kubeconfig)
+}
+
+/// The machines of an instance that were started and are not removed: the control plane's, then the nodes'. They may be dead.
+#[must_use]
+pub fn machines(instance: Instance) -> Vec<Machine> {
     let layout = Layout::of(instance);
-    match record::look(&layout) {
-        record::Found::Running { .. } => Some(layout.kubeconfig("admin")),
-        _ => None,
-    }
+    record::machine_names().iter().filter_map(|name| record::machine(&layout, name)).collect()
 }
 
 /// Where tests find the parts of a cluster that is up on this machine.
 #[must_use]
 pub fn places(instance: Instance) -> Option<Places> {
-    let kubeconfig = kubeconfig(instance)?;
-    let kubernetes = Cache::for_this_user().ok()?.get(&GoModule::kubernetes()).ok()?.path;
-    Some(Places {
-        kubeconfig,
-        kubectl: kubernetes.join("bin/kubectl"),
-        audit_log: Some(Layout::of(instance).audit_log()),
-    })
+    let layout = Layout::of(instance);
+    match record::look(&layout) {
+        record::Found::Running { record, .. } => Some(Places {
+            kubeconfig: layout.kubeconfig("admin"),
+            kubectl: record.kubernetes.join("kubectl"),
+            audit_log: Some(layout.audit_log()),
+        }),
+        _ => None,
+    }
 }
 
 /// Lets nobody else start or remove this instance's cluster while the file is open.

@@ -22,6 +22,8 @@ pub(super) struct Record {
     /// Whose cluster it is.
     pub(super) checkout: PathBuf,
     pub(super) since: Timestamp,
+    /// Where its Kubernetes is, kubectl among it.
+    pub(super) kubernetes: PathBuf,
     /// Everything came up. Without it, whoever was starting it did not get there.
     pub(super) complete: bool,
 }

@@ -13,6 +13,7 @@ use crate::{
     control_plane::Layout,
     instance::Instance,
     kit::{Cluster, call, check},
+    machine::ProgramStatus,
 };
 
 /// What runs where.
@@ -48,21 +49,21 @@ pub(super) async fn status(instance: Instance) -> Result<Status, ClusterError> {
     let kubeconfig = layout.kubeconfig("admin");
     let cluster = Cluster::connect_with(&kubeconfig).await?;
     let nodes: Api<v1::Node> = Api::all(cluster.client().clone());
-    let nodes = call("list the nodes", nodes.list(&ListParams::default())).await?;
+    // Machines and programs are worth knowing most of all when the API server does not answer.
+    let nodes = match call("list the nodes", nodes.list(&ListParams::default())).await {
+        Ok(nodes) => nodes.items.iter().map(node_status).collect(),
+        Err(error) => machine_names().into_iter().map(|name| (name, error.to_string())).collect(),
+    };
     Ok(Status {
         record,
         kubeconfig: kubeconfig.display().to_string(),
         machines: machine_names().iter().map(|name| machine_status(&layout, name)).collect(),
-        nodes: nodes
-            .iter()
-            .map(|node| {
-                (
-                    node.name_any(),
-                    check::node_ready(Some(node)).map_or_else(|seen| seen, |()| "Ready".to_owned()),
-                )
-            })
-            .collect(),
+        nodes,
     })
+}
+
+fn node_status(node: &v1::Node) -> (String, String) {
+    (node.name_any(), check::node_ready(Some(node)).map_or_else(|seen| seen, |()| "Ready".to_owned()))
 }
 
 fn machine_status(layout: &Layout, name: &str) -> MachineStatus {
@@ -73,13 +74,21 @@ fn machine_status(layout: &Layout, name: &str) -> MachineStatus {
     let mut programs: Vec<_> = known
         .iter()
         .map(|program| {
-            (program.name.clone(), program.ended.clone().map_or_else(|| Ok(memory_kib(program.pid)), Err))
+            (name_of(program), program.ended.clone().map_or_else(|| Ok(memory_kib(program.pid)), Err))
         })
         .collect();
     programs.push(("init".to_owned(), Ok(memory_kib(machine.init().pid))));
     let is_program = |pid: i32| pid == machine.init().pid || known.iter().any(|program| program.pid == pid);
     let others = machine.processes().into_iter().map(|(pid, _)| pid).filter(|pid| !is_program(*pid));
     MachineStatus { name: name.to_owned(), alive: true, programs, pods_kib: others.map(memory_kib).sum() }
+}
+
+/// A program's name, and how often it had to be started again.
+fn name_of(program: &ProgramStatus) -> String {
+    match program.restarts {
+        0 => program.name.clone(),
+        restarts => format!("{} (restarts: {restarts})", program.name),
+    }
 }
 
 /// A process's share of the memory: what several processes have in common is counted once over all of them.

@@ -46,10 +46,10 @@ pub(super) async fn up(settings: &Settings) -> Result<(), ClusterError> {
         Found::Running { record, .. } if belongs_to_another(&record, &settings.checkout) => {
             return Err(ClusterError::Foreign { owner: record.checkout });
         }
-        Found::Running { dead, .. } if dead.is_empty() => return refresh(settings, &layout).await,
-        Found::Running { dead, .. } => {
-            println!("{} does not run any more: the cluster is started anew", dead.join(", "));
-        }
+        Found::Running { dead, .. } => match ailment(&layout, &dead).await {
+            None => return refresh(settings, &layout).await,
+            Some(what) => println!("{what}: the cluster is started anew"),
+        },
         Found::Remains { why } => println!("what is left of an earlier cluster is removed first: {why}"),
         Found::Nothing => {}
     }
@@ -64,14 +64,42 @@ pub(super) async fn up(settings: &Settings) -> Result<(), ClusterError> {
     Ok(())
 }
 
+/// What is wrong with a cluster that seems to be up.
+async fn ailment(layout: &Layout, dead: &[String]) -> Option<String> {
+    if !dead.is_empty() {
+        return Some(format!("{} does not run any more", dead.join(", ")));
+    }
+    for machine in super::machines(layout.instance) {
+        match machine.programs() {
+            Err(error) => return Some(error.to_string()),
+            Ok(programs) => {
+                if let Some(ended) = programs.iter().find(|program| program.ended.is_some()) {
+                    return Some(format!("{} on {} has ended", ended.name, machine.name()));
+                }
+            }
+        }
+    }
+    let cluster = match Cluster::connect_with(&layout.kubeconfig("admin")).await {
+        Ok(cluster) => cluster,
+        Err(error) => return Some(error.to_string()),
+    };
+    if let Err(error) = cluster.readyz().await {
+        return Some(error.to_string());
+    }
+    nodes_ready(&cluster).await.err().map(|error| error.to_string())
+}
+
 /// A cluster that is up already: only the images that were asked for and are not there yet are added.
 async fn refresh(settings: &Settings, layout: &Layout) -> Result<(), ClusterError> {
     let cache = Cache::for_this_user()?;
-    let mut steps = Steps::of(build_steps(settings).len() + 1);
+    let mut steps = Steps::of(build_steps(settings).len() + 3);
     for recipe in build_steps(settings) {
         build(&cache, &mut steps, recipe.as_ref())?;
     }
     steps.step("images in the registry", push_images(settings, layout, &cache)).await?;
+    let cluster = Cluster::connect_with(&layout.kubeconfig("admin")).await?;
+    steps.step("DNS and volumes", addons::apply(layout, &cluster, settings.dns)).await?;
+    steps.step("DNS answers", addons::dns_available(&cluster)).await?;
     println!("the cluster is up already");
     Ok(())
 }
@@ -106,6 +134,31 @@ fn build(cache: &Cache, steps: &mut Steps, recipe: &dyn Recipe) -> Result<(), Cl
     Ok(())
 }
 
+/// Everything that a cluster needs, and that is not there yet.
+pub(super) fn build_all(settings: &Settings) -> Result<(), ClusterError> {
+    host::check_root()?;
+    let cache = Cache::for_this_user()?;
+    let mut steps = Steps::of(1 + build_steps(settings).len());
+    steps.work("this machine: disk, programs", || check_to_build(&cache))?;
+    for recipe in build_steps(settings) {
+        build(&cache, &mut steps, recipe.as_ref())?;
+    }
+    Ok(())
+}
+
+fn check_to_build(cache: &Cache) -> Result<(), ClusterError> {
+    host::check_cache(cache.root())?;
+    if !cache.has(&GoModule::kubernetes()) {
+        host::check_room(
+            cache.root(),
+            ROOM_TO_BUILD_MIB,
+            "make room, or name another folder in TESTBED_CACHE",
+        )?;
+    }
+    host::install_packages()?;
+    Ok(())
+}
+
 /// Everything before the first process is started.
 fn prepare(
     settings: &Settings,
@@ -114,11 +167,8 @@ fn prepare(
     steps: &mut Steps,
 ) -> Result<Binaries, ClusterError> {
     steps.work("this machine: disk, addresses, programs", || {
-        host::check_room(&layout.instance.dir(), ROOM_TO_RUN_MIB, "remove what is not needed")?;
-        if !cache.has(&GoModule::kubernetes()) {
-            host::check_room(cache.root(), ROOM_TO_BUILD_MIB, "name another folder in TESTBED_CACHE")?;
-        }
-        host::install_packages()?;
+        host::check_room(&layout.instance.dir(), ROOM_TO_RUN_MIB, "make room")?;
+        check_to_build(cache)?;
         network::check_free(layout.instance)?;
         Ok::<_, ClusterError>(())
     })?;
@@ -142,7 +192,12 @@ async fn start(
     cache: &Cache,
     steps: &mut Steps,
 ) -> Result<(), ClusterError> {
-    let mut record = Record { checkout: settings.checkout.clone(), since: Timestamp::now(), complete: false };
+    let mut record = Record {
+        checkout: settings.checkout.clone(),
+        since: Timestamp::now(),
+        kubernetes: binaries.kubernetes.clone(),
+        complete: false,
+    };
     let recorded = |record: &Record| {
         record.write(layout).map_err(|source| ClusterError::File { path: layout.instance.dir(), source })
     };

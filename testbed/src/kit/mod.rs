@@ -168,6 +168,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// The cluster that somebody has and names in `TESTBED_KUBECONFIG`.
+    #[must_use]
+    pub fn named() -> Option<Self> {
+        named(|name| env::var_os(name))
+    }
+
     /// Only the kubeconfig is known; kubectl is the one in `PATH`.
     #[must_use]
     pub fn from_kubeconfig(kubeconfig: &Path) -> Self {
@@ -249,12 +255,13 @@ async fn read_config(path: &Path) -> Result<Config, KitError> {
 }
 
 fn choose(env: impl Fn(&str) -> Option<OsString>, running: Option<Places>) -> Result<Places, KitError> {
+    named(env).or(running).ok_or(KitError::NoCluster)
+}
+
+fn named(env: impl Fn(&str) -> Option<OsString>) -> Option<Places> {
     let path = |name| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let Some(kubeconfig) = path("TESTBED_KUBECONFIG") else {
-        return running.ok_or(KitError::NoCluster);
-    };
-    let places = Places::from_kubeconfig(&kubeconfig);
-    Ok(Places {
+    let places = Places::from_kubeconfig(&path("TESTBED_KUBECONFIG")?);
+    Some(Places {
         kubectl: path("TESTBED_KUBECTL").unwrap_or(places.kubectl),
         audit_log: path("TESTBED_AUDIT_LOG"),
         ..places

@@ -79,15 +79,16 @@ pub fn run(name: &str, dir: &Path) -> io::Result<()> {
     thread::spawn(move || reaper.reap());
     let keeper = Arc::clone(&children);
     thread::spawn(move || keeper.keep());
-    for stream in listener.incoming() {
-        let (stream, children, dir) = (stream?, Arc::clone(&children), dir.to_owned());
+    // One connection that breaks is no reason to end the machine.
+    for stream in listener.incoming().flatten() {
+        let (children, dir) = (Arc::clone(&children), dir.to_owned());
         thread::spawn(move || {
             if let Err(error) = answer(stream, &children, &dir) {
                 eprintln!("a request was not answered: {error}");
             }
         });
     }
-    Ok(())
+    Err(io::Error::other("nobody can ask this machine any more"))
 }
 
 /// Gives the machine its own view of the files that would otherwise be shared with this one and the other nodes.
@@ -254,6 +255,10 @@ fn spawn(program: &Program, log: &Path) -> io::Result<i32> {
     let out = File::options().create(true).append(true).open(log)?;
     let (file, arguments) =
         program.argv.split_first().ok_or_else(|| io::Error::other("a program without a file to execute"))?;
+    // Asked first: a failed start would be waited for by the standard library, and the reaper may have been there before.
+    if !Path::new(file).is_file() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no file {file}")));
+    }
     let child = Command::new(file)
         .args(arguments)
         .env_clear()

@@ -18,7 +18,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 pub use init::{boot as boot_here, run as run_init};
-pub use process::{ProcessId, boot_id};
+pub use process::ProcessId;
 pub use protocol::{Program, ProgramStatus};
 use protocol::{Request, Response};
 

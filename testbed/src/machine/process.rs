@@ -72,7 +72,7 @@ impl ProcessId {
 }
 
 /// The kernel's name for the time since this machine was started.
-pub fn boot_id() -> io::Result<String> {
+fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
@@ -97,6 +97,14 @@ mod tests {
         let line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 777 1 1";
         assert_eq!(parse_stat(line), Some((42, 777)));
         assert_eq!(parse_stat("42 nonsense"), None);
+    }
+
+    #[test]
+    fn a_process_of_another_boot_is_another_process_and_gets_no_signal() {
+        // The very pid and start time of this test: only the boot tells that it is not meant.
+        let mistaken = ProcessId { boot: "an earlier one".to_owned(), ..ProcessId::own().unwrap() };
+        assert!(!mistaken.is_alive());
+        mistaken.signal(Signal::SIGKILL).unwrap();
     }
 
     #[test]

@@ -81,8 +81,18 @@ pub struct ProgramStatus {
     pub log: PathBuf,
 }
 
+/// How long PID 1 may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
 pub(super) fn ask(socket: &Path, request: &Request) -> io::Result<Response> {
     let mut stream = UnixStream::connect(socket)?;
+    // A PID 1 that is stopped or stuck must not hang whoever asks it.
+    let patience = match request {
+        Request::Stop { patience, .. } => *patience + ANSWER,
+        Request::Start(_) | Request::List => ANSWER,
+    };
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(ANSWER))?;
     write_line(&mut stream, request)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;

@@ -25,7 +25,7 @@ impl CargoTool {
         Self { name: "cargo-nextest", version: "0.9.151", usual: Duration::from_mins(10) }
     }
 
-    /// The checker of licences, advisories and banned crates.
+    /// The checker of licences, sources and banned crates.
     #[must_use]
     pub fn deny() -> Self {
         Self { name: "cargo-deny", version: "0.20.2", usual: Duration::from_mins(8) }

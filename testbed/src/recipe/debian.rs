@@ -115,7 +115,12 @@ fn take(bench: &Bench, packages: &[&str], programs: &[&str]) -> Result<(), Build
     let root = bench.scratch.join("root");
     create_dir(&downloads)?;
     create_dir(&root)?;
-    APT.run(bench, APT.command().current_dir(&downloads).arg("download").args(packages))?;
+    let download = || APT.run(bench, APT.command().current_dir(&downloads).arg("download").args(packages));
+    if download().is_err() {
+        // A new machine has no lists of packages yet, and an old one has lists of packages that are gone.
+        APT.run(bench, APT.command().args(["-o", "DPkg::Lock::Timeout=300", "update"]))?;
+        download()?;
+    }
     for found in fs::read_dir(&downloads).map_err(file("list", &downloads))? {
         let package = found.map_err(file("list", &downloads))?.path();
         DPKG.run(bench, DPKG.command().arg("-x").arg(&package).arg(&root))?;

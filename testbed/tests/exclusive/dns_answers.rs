@@ -7,20 +7,28 @@ use std::{
 
 use testbed::{
     addons::{self, DnsAnswers},
+    cluster,
     control_plane::Layout,
     instance::Instance,
-    kit::Cluster,
+    kit::{Cluster, TestCase},
 };
 
-/// Asks for the address of the API server's Service and returns address and time to live of the answer. By hand,
-/// because resolvers hide the time to live, and this is one question of one kind.
-fn ask(server: Ipv4Addr) -> (Ipv4Addr, u32) {
+/// What DNS says of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Address { address: Ipv4Addr, ttl: u32 },
+    NoSuchName,
+}
+
+/// Asks for the address of a name. By hand, because resolvers hide the time to live, and this is one question of one kind.
+fn ask(server: Ipv4Addr, name: &str) -> Said {
     let mut question = vec![0x12, 0x34, 0x01, 0x00, 0, 1, 0, 0, 0, 0, 0, 0];
-    for label in ["kubernetes", "default", "svc", "cluster", "local", ""] {
+    for label in name.split('.').chain([""]) {
         question.push(u8::try_from(label.len()).unwrap());
         question.extend(label.bytes());
     }
     question.extend([0, 1, 0, 1]);
+    // A socket for each question: the Service leads it to any of the servers.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket.connect((server, 53)).unwrap();
@@ -31,37 +39,85 @@ fn ask(server: Ipv4Addr) -> (Ipv4Addr, u32) {
             socket.recv(&mut answer).ok()
         })
         .expect("DNS answers");
-    // The answer repeats the question, and ends with one record: name, type and class, then what is wanted.
-    let record = &answer[question.len()..length];
     assert_eq!(&answer[..2], &[0x12, 0x34]);
+    match answer[3] & 0x0f {
+        0 => {}
+        3 => return Said::NoSuchName,
+        other => panic!("DNS refuses with code {other}"),
+    }
+    // The answer repeats the question, and goes on with one record: name, type and class, then what is wanted.
+    let record = &answer[question.len()..length];
     let name = record.iter().position(|byte| *byte == 0).unwrap();
     let name = if record[0] & 0xc0 == 0xc0 { 2 } else { name + 1 };
     let ttl = u32::from_be_bytes(record[name + 4..name + 8].try_into().unwrap());
     let address = <[u8; 4]>::try_from(&record[name + 10..name + 14]).unwrap();
-    (address.into(), ttl)
+    Said::Address { address: address.into(), ttl }
+}
+
+/// Asks so often that every server has been asked.
+fn ask_all(server: Ipv4Addr, name: &str) -> Vec<Said> {
+    (0..20).map(|_| ask(server, name)).collect()
+}
+
+/// Sets how DNS answers, and waits until all servers do.
+async fn turn(cluster: &Cluster, answers: DnsAnswers) {
+    let layout = Layout::of(Instance::Main);
+    let network = layout.instance.network();
+    addons::apply(&layout, cluster, answers).await.unwrap();
+    addons::dns_available(cluster).await.unwrap();
+    let api_server = "kubernetes.default.svc.cluster.local";
+    let as_told = |said: &Said| match said {
+        Said::Address { address, ttl } => {
+            *address == network.api_service() && *ttl <= answers.ttl && *ttl + 5 >= answers.ttl && *ttl > 0
+        }
+        Said::NoSuchName => false,
+    };
+    // Old servers may still be answering until they are gone from the Service.
+    for _ in 0..100 {
+        if ask_all(network.dns_service(), api_server).iter().all(as_told) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("DNS does not answer as {answers:?} says: {:?}", ask_all(network.dns_service(), api_server));
+}
+
+/// What DNS says of a name that was asked for before there was such a name.
+async fn asked_too_early(cluster: &Cluster, found: impl Fn(&[Said]) -> bool) -> bool {
+    let server = Instance::Main.network().dns_service();
+    let mut as_wanted = false;
+    TestCase::of("asked_too_early")
+        .on(cluster.clone())
+        .run(async |ns| {
+            let name = format!("late.{}.svc.cluster.local", ns.name());
+            anyhow::ensure!(ask_all(server, &name).iter().all(|said| *said == Said::NoSuchName));
+            ns.apply("{apiVersion: v1, kind: Service, metadata: {name: late}, spec: {ports: [{port: 80}]}}")
+                .await?;
+            for _ in 0..50 {
+                as_wanted = found(&ask_all(server, &name));
+                if as_wanted {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+    as_wanted
 }
 
 #[tokio::test]
-async fn dns_answers_are_believed_for_half_a_minute_unless_a_test_says_otherwise() {
-    let layout = Layout::of(Instance::Main);
-    let network = layout.instance.network();
-    let cluster = Cluster::connect().await.unwrap();
-    let turn = async |answers: DnsAnswers| {
-        addons::apply(&layout, &cluster, answers).await.unwrap();
-        addons::dns_available(&cluster).await.unwrap();
-        // Old instances may still be answering until they are gone from the Service.
-        for _ in 0..100 {
-            let seen = (0..5).map(|_| ask(network.dns_service())).collect::<Vec<_>>();
-            if seen.iter().all(|(_, ttl)| *ttl <= answers.ttl && *ttl + 5 >= answers.ttl) {
-                return seen;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("DNS does not answer as {answers:?} says: {:?}", ask(network.dns_service()));
-    };
-    let quick = turn(DnsAnswers { ttl: 3, cache: 1 }).await;
-    let usual = turn(DnsAnswers::default()).await;
-    for (address, _) in quick.into_iter().chain(usual) {
-        assert_eq!(address, network.api_service());
-    }
+async fn dns_answers_as_kubeadm_sets_it_up_unless_a_test_says_otherwise() {
+    // Never a cluster that somebody has named: its DNS is not ours to turn.
+    let cluster = Cluster::connect_to(cluster::places(Instance::Main).unwrap()).await.unwrap();
+    let known = |said: &[Said]| said.iter().all(|said| matches!(said, Said::Address { .. }));
+    turn(&cluster, DnsAnswers { ttl: 20, cache: 20 }).await;
+    let found_soon = asked_too_early(&cluster, known).await;
+    turn(&cluster, DnsAnswers::default()).await;
+    assert!(!found_soon, "a server that keeps its answers for 20 s knew a new name within 5 s");
+    assert!(
+        asked_too_early(&cluster, known).await,
+        "a server that keeps no answers does not know a new name"
+    );
 }

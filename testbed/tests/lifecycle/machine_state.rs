@@ -9,9 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use testbed::{instance::Instance, machine::Machine};
-
-use crate::spare::machines_of;
+use testbed::{cluster, instance::Instance, machine::Machine};
 
 /// One line for each thing that is there, told by its kind.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,11 +57,9 @@ impl MachineState {
         }
     }
 
-    /// What came and what went since then.
+    /// What came since then. What went was somebody else's: other people's things come and go.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<String> {
-        let came = self.0.difference(&before.0).map(|line| format!("+ {line}"));
-        let went = before.0.difference(&self.0).map(|line| format!("- {line}"));
-        came.chain(went).collect()
+        self.0.difference(&before.0).cloned().collect()
     }
 }
 
@@ -87,7 +83,7 @@ fn processes() -> Vec<String> {
 
 /// The namespaces that any process is in, except for those of the main testbed: its pods come and go.
 fn namespaces() -> Vec<String> {
-    let main: BTreeSet<_> = machines_of(Instance::Main)
+    let main: BTreeSet<_> = cluster::machines(Instance::Main)
         .iter()
         .flat_map(Machine::processes)
         .map(|(pid, _)| pid.to_string())

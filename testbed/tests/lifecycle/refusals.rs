@@ -104,7 +104,6 @@ fn a_module_proxy_that_does_not_answer_is_named() {
     let answer = run(command(Path::new("/"), &["up"])
         .env("TESTBED_CACHE", folder.path().join("cache"))
         .env("GOMODCACHE", folder.path().join("modules"))
-        .env("GOFLAGS", "-modcacherw")
         .env("GOPROXY", "http://127.0.0.1:1"));
     refused(&answer, &["Go module proxy", "network"]);
     assert!(machines().is_empty());

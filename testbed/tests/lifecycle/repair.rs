@@ -1,18 +1,22 @@
 //! What a crash leaves is repaired by the next `up` or `down`, from any checkout.
 
 use std::{
+    fs,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use testbed::{control_plane::Layout, instance::Instance, machine::Machine};
+use nix::sys::signal::Signal;
+use testbed::{
+    control_plane::Layout,
+    instance::Instance,
+    machine::{Machine, ProcessId},
+};
 
 use crate::{
     machine_state::MachineState,
-    spare::{Spare, command, down, machines, ready_nodes, start, up},
+    spare::{Spare, command, down, machines, ready_nodes, run, start, text, up},
 };
 
 /// Starts a cluster and kills the command, as soon as the file is there that tells how far it got.
@@ -50,12 +54,15 @@ fn an_up_that_was_killed_half_way_is_repaired_by_the_next_from_another_checkout(
 
 /// Kills every process of the cluster and of the pods on it, one by one, as a person with `kill` would.
 fn kill_all() {
-    let processes: Vec<_> =
-        machines().iter().flat_map(Machine::processes).map(|(pid, _)| Pid::from_raw(pid)).collect();
+    let processes: Vec<_> = machines()
+        .iter()
+        .flat_map(Machine::processes)
+        .filter_map(|(pid, _)| ProcessId::of(pid).ok())
+        .collect();
     assert!(processes.len() > 20, "{} processes are no cluster", processes.len());
-    for pid in processes {
+    for process in processes {
         // The end of a machine's first process is the end of all others in it: they may be gone already.
-        let _ = kill(pid, Signal::SIGKILL);
+        let _ = process.signal(Signal::SIGKILL);
     }
     let begun = Instant::now();
     while machines().iter().any(Machine::is_alive) {
@@ -80,13 +87,50 @@ fn a_cluster_all_of_whose_processes_were_killed_is_repaired_from_another_checkou
     before.is_back();
 }
 
+/// Makes it look as if the machine had been started again: nothing runs, and pids were given to others, here to this test.
+fn reboot() {
+    kill_all();
+    let own = ProcessId::own().unwrap();
+    let record = serde_json::json!({"pid": own.pid, "started": own.started, "boot": "an earlier one"});
+    for machine in machines() {
+        fs::write(machine.dir().join("machine.json"), record.to_string()).unwrap();
+    }
+}
+
 #[test]
-fn a_cluster_that_lost_a_node_is_started_anew() {
+fn after_a_reboot_of_this_machine_the_cluster_is_repaired_and_nobody_else_is_killed() {
+    let _spare = Spare::none();
+    let before = MachineState::now();
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    up(one.path());
+    reboot();
+    up(other.path());
+    assert_eq!(ready_nodes(other.path()), 3);
+    reboot();
+    down(one.path());
+    before.is_back();
+}
+
+fn machine(name: &str) -> Machine {
+    machines().into_iter().find(|machine| machine.name() == name).unwrap()
+}
+
+#[test]
+fn a_cluster_that_lost_a_node_or_its_api_server_is_started_anew() {
     let _spare = Spare::none();
     let checkout = tempfile::tempdir().unwrap();
     up(checkout.path());
-    let lost = machines().into_iter().find(|machine| machine.name() == "node2").unwrap();
-    lost.power_off().unwrap();
+    machine("node2").power_off().unwrap();
+    up(checkout.path());
+    assert_eq!(ready_nodes(checkout.path()), 3);
+
+    let programs = machine("control").programs().unwrap();
+    let server = programs.iter().find(|program| program.name == "kube-apiserver").unwrap();
+    let server = ProcessId::of(server.pid).unwrap();
+    server.signal(Signal::SIGKILL).unwrap();
+    assert!(server.wait_gone(Duration::from_secs(10)));
+    let status = text(&run(&mut command(checkout.path(), &["status"])));
+    assert!(status.contains("kube-apiserver") && status.contains("ended: signal: 9"), "{status}");
     up(checkout.path());
     assert_eq!(ready_nodes(checkout.path()), 3);
 }

@@ -1,20 +1,26 @@
 //! The spare testbed, driven as a person drives the main one: by its command.
 
 use std::{
+    fs::File,
     path::Path,
     process::{Child, Command, Output, Stdio},
 };
 
-use testbed::{cluster::NODES, control_plane::Layout, instance::Instance, machine::Machine, node::Node};
+use testbed::{cluster, control_plane::Layout, instance::Instance, machine::Machine};
 
-/// Removes whatever is left of the spare cluster when a test ends, however it ends.
-pub(crate) struct Spare;
+/// The spare testbed in the hands of one test, and free of clusters when the test begins and when it ends, however it ends.
+pub(crate) struct Spare {
+    /// Another checkout may be running the same tests.
+    _alone: File,
+}
 
 impl Spare {
     /// A machine without a spare cluster.
     pub(crate) fn none() -> Self {
+        let alone = File::create("/run/etcd-operator-testbed-spare-tests.lock").unwrap();
+        alone.lock().unwrap();
         remove();
-        Self
+        Self { _alone: alone }
     }
 }
 
@@ -75,16 +81,7 @@ pub(crate) fn text(output: &Output) -> String {
 
 /// The spare machines that were ever started and are not removed.
 pub(crate) fn machines() -> Vec<Machine> {
-    machines_of(Instance::Spare)
-}
-
-pub(crate) fn machines_of(instance: Instance) -> Vec<Machine> {
-    let layout = Layout::of(instance);
-    let names = (1..=NODES).map(|number| Node(number).name());
-    std::iter::once("control".to_owned())
-        .chain(names)
-        .filter_map(|name| Machine::find(&name, &layout.machine(&name)))
-        .collect()
+    cluster::machines(Instance::Spare)
 }
 
 /// How many nodes the API server calls Ready.

@@ -17,6 +17,7 @@ fn a_cluster_that_was_up_twice_leaves_the_machine_as_it_was() {
 
     up(checkout.path());
     assert_eq!(ready_nodes(checkout.path()), 3);
+    status_tells_all(checkout.path());
     leave_traces(checkout.path());
     assert!(
         MachineState::now().changes_since(&before).len() > 20,
@@ -30,6 +31,20 @@ fn a_cluster_that_was_up_twice_leaves_the_machine_as_it_was() {
     assert_eq!(ready_nodes(checkout.path()), 3);
     down(checkout.path());
     before.is_back();
+}
+
+/// What runs where, and that it takes less memory than a small machine has to spare.
+fn status_tells_all(checkout: &Path) {
+    let status = text(&run(&mut command(checkout, &["status"])));
+    for part in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "registry"] {
+        assert!(status.contains(part), "{part} is not in {status}");
+    }
+    for part in ["kubelet", "containerd", "kube-proxy", "provisioner", "Ready"] {
+        assert_eq!(status.matches(part).count(), 3, "{part} in {status}");
+    }
+    let memory =
+        status.lines().find_map(|line| line.strip_prefix("memory: ")?.split(' ').next()?.parse::<u32>().ok());
+    assert!(memory.is_some_and(|mib| mib > 100 && mib <= 1228), "1.2 GiB are the limit: {status}");
 }
 
 /// A pod with a volume and a Service: mounts, cgroups, namespaces, links and rules that must go with the cluster.

@@ -3,10 +3,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, ensure};
-use testbed::{
-    cluster::NODES, control_plane::Layout, instance::Instance, kit::in_namespace, machine::Machine,
-    node::Node,
-};
+use testbed::{cluster, control_plane::Layout, instance::Instance, kit::in_namespace};
 
 use crate::CLIENT_IMAGE;
 
@@ -16,10 +13,10 @@ const OUTSIDE: &str = "192.0.2.1";
 #[tokio::test]
 async fn no_machine_of_the_cluster_has_a_route_to_anywhere_else() -> anyhow::Result<()> {
     let layout = Layout::of(Instance::Main);
-    let nodes = (1..=NODES).map(|number| Node(number).name());
-    for name in std::iter::once("control".to_owned()).chain(nodes) {
-        let machine =
-            Machine::find(&name, &layout.machine(&name)).context("the testbed's own cluster is needed")?;
+    let machines = cluster::machines(Instance::Main);
+    ensure!(machines.len() == 4, "the testbed's own cluster is needed");
+    for machine in machines {
+        let name = machine.name();
         let found = machine.run(&["ip", "route", "get", OUTSIDE]);
         let refusal = found.err().with_context(|| format!("{name} knows a way to {OUTSIDE}"))?;
         ensure!(refusal.to_string().contains("unreachable"), "{refusal}");
