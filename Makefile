@@ -48,8 +48,25 @@ bench: tools-here ## Measure the floor: etcd pods made by hand, from apply to Re
 	@[ -n "$$TESTBED_KUBECONFIG" ] || $(TESTBED) up
 	@$(TARGET)/release/bench
 
+.PHONY: demo
+demo: tools-here ## Tell the seeds' story: a Kubernetes, the operator, an etcd cluster, put and get
+	@cargo build --locked --package xtask
+	@cargo xtask demo
+
+.PHONY: image
+image: tools-here ## Build our image, as an OCI archive
+	@cargo xtask image
+
+.PHONY: deploy
+deploy: tools-here ## Put our image into the testbed's registry and install the operator from deploy/install.yaml
+	@cargo xtask deploy
+
+.PHONY: undeploy
+undeploy: tools-here ## Take the operator away, and all etcd clusters with it
+	@cargo xtask undeploy
+
 .PHONY: generate
-generate: tools-here ## Write the files that follow from the types: CRDs, roles
+generate: tools-here ## Write the files that follow from the types: CRDs, roles, install manifests
 	@cargo xtask generate
 
 .PHONY: tools-here

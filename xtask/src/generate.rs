@@ -1,28 +1,21 @@
 //! `cargo xtask generate`: writes every file that is generated from the types, and says which are stale.
 
 mod files;
+mod install;
 mod roles;
 mod yaml;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use anyhow::{Context, Result, bail};
 
 use self::files::Generated;
+use crate::image;
 
 /// Writes what is not current; with `check`, writes nothing and fails where something is not.
 pub(crate) fn run(check: bool) -> Result<()> {
-    let (root, files) = (repository()?, files::all()?);
+    let (root, files) = (image::repository()?, files::all()?);
     if check { check_all(&root, &files) } else { write_all(&root, &files) }
-}
-
-/// The root of the repository: the folder that holds this crate's.
-fn repository() -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Ok(here.parent().context("xtask has no folder above it")?.to_owned())
 }
 
 fn write_all(root: &Path, files: &[Generated]) -> Result<()> {
@@ -35,6 +28,10 @@ fn write_all(root: &Path, files: &[Generated]) -> Result<()> {
             fs::create_dir_all(folder).with_context(|| format!("make the folder of {}", file.path))?;
         }
         fs::write(&path, &file.content).with_context(|| format!("write {}", file.path))?;
+        if path.extension().is_some_and(|extension| extension == "sh") {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+                .with_context(|| format!("make {} executable", file.path))?;
+        }
         println!("wrote {}", file.path);
     }
     Ok(())

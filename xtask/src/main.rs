@@ -1,6 +1,9 @@
 //! `cargo xtask`: what the Makefile asks for beyond one command.
 
+mod demo;
+mod deploy;
 mod generate;
+mod image;
 mod report;
 mod test;
 
@@ -17,6 +20,16 @@ struct Cli {
 enum Verb {
     /// Run everything that CI runs.
     Test,
+    /// Build our image, and write it as an OCI archive.
+    Image,
+    /// Build our image, put it into the testbed's registry, and install the operator.
+    Deploy,
+    /// Put our image into the testbed's registry, and nothing else.
+    Push,
+    /// Take the operator away.
+    Undeploy,
+    /// Tell the seeds' story on a real cluster.
+    Demo,
     /// Write the CRDs and roles that follow from the types.
     Generate {
         /// Write nothing, and fail where a file is not what would be written.
@@ -28,6 +41,15 @@ enum Verb {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Verb::Test => test::run(),
+        Verb::Image => image::run(),
+        Verb::Deploy => in_runtime(deploy::deploy()),
+        Verb::Push => in_runtime(deploy::push_image()),
+        Verb::Undeploy => in_runtime(deploy::undeploy()),
+        Verb::Demo => in_runtime(demo::run()),
         Verb::Generate { check } => generate::run(check),
     }
+}
+
+fn in_runtime(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }

@@ -1,6 +1,12 @@
 //! `make test`: every check and every test, one phase after another.
 
-use std::{env, fs, os::unix::fs::symlink, path::PathBuf, process::Command, time::Instant};
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
 
 use anyhow::{Context as _, bail};
 use testbed::{
@@ -8,94 +14,97 @@ use testbed::{
     cluster,
     images::EtcdVersion,
     instance::Instance,
+    kit::Places,
     progress::in_words,
     recipe::CargoTool,
 };
 
 use crate::report::Report;
 
+/// The packages whose tests need a cluster.
+const ON_A_CLUSTER: &str = "(package(testbed) + package(e2e))";
 /// Tests that look at the testbed itself, and not at a cluster.
 const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log)::/)";
 
-/// What a phase runs: a command, and where nextest writes its results if it is one of its.
+/// What a phase runs: a command, and the nextest profile under which it leaves results if it is one of its.
 struct Phase {
     name: &'static str,
     command: Command,
-    results: Option<&'static str>,
+    profile: Option<&'static str>,
+}
+
+impl Phase {
+    fn of(name: &'static str, command: Command) -> Self {
+        Self { name, command, profile: None }
+    }
 }
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut report = Report::default();
-    let outcome = phases(&mut report);
+    let outcome = everything(&mut report);
     report.print();
     outcome
 }
 
-fn phases(report: &mut Report) -> anyhow::Result<()> {
+fn everything(report: &mut Report) -> anyhow::Result<()> {
     let cache = Cache::for_this_user()?;
     println!("== tools");
     let begun = Instant::now();
     let nextest = tool(&cache, &CargoTool::nextest())?;
     let deny = tool(&cache, &CargoTool::deny())?;
     report.phase("tools", begun.elapsed());
-
-    run_phase(report, Phase { name: "format", command: cargo(&["fmt", "--all", "--check"]), results: None })?;
-    let clippy =
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
-    run_phase(report, Phase { name: "lints", command: clippy, results: None })?;
-    let generated = cargo(&["run", "--quiet", "--locked", "--package", "xtask", "--", "generate", "--check"]);
-    run_phase(report, Phase { name: "generated files", command: generated, results: None })?;
-    let rpc = cargo(&["run", "--quiet", "--locked", "--package", "etcd-admin-codegen", "--", "--check"]);
-    run_phase(report, Phase { name: "generated RPC", command: rpc, results: None })?;
-    // Advisories are not here: their database would have to be fetched anew by every run.
-    let mut bans = Command::new(deny);
-    bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
-    run_phase(report, Phase { name: "dependencies", command: bans, results: None })?;
-    let tests = |profile: &'static str, filter: &str| {
+    let tests = |name: &'static str, profile: &'static str, filter: &str| {
         let mut command = Command::new(&nextest);
         command.args(["nextest", "run", "--workspace", "--locked", "--profile", profile, "-E", filter]);
-        command
+        Phase { name, command, profile: Some(profile) }
     };
-    let units = tests("unit", "kind(lib) + kind(bin)");
-    run_phase(report, Phase { name: "unit tests", command: units, results: Some("unit") })?;
 
+    checks(report, &deny)?;
+    run_phase(report, tests("unit tests", "unit", "kind(lib) + kind(bin)"))?;
     // A cluster that is named explicitly is not ours to start or to remove, and neither is anything else then.
-    let named = env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty());
+    let named = Places::named().is_some();
     if named {
         println!(
             "TESTBED_KUBECONFIG names a cluster: only what runs in namespaces of its own is tested on it"
         );
     } else {
         // Here and not inside a test, which must not take as long as a build.
-        run_phase(report, Phase { name: "parts", command: testbed(&["build"]), results: None })?;
-        let life = tests("lifecycle", "binary(lifecycle)");
-        run_phase(report, Phase { name: "life of a cluster", command: life, results: Some("lifecycle") })?;
+        run_phase(report, Phase::of("parts", testbed(&["build"])))?;
+        run_phase(report, tests("life of a cluster", "lifecycle", "binary(lifecycle)"))?;
     }
-    let mut real = tests("etcd", "kind(test) - package(testbed)");
-    real.env("ETCD_BINARIES", etcd_binaries(&cache)?);
-    run_phase(report, Phase { name: "tests on real etcd", command: real, results: Some("etcd") })?;
+    let mut real = tests("tests on real etcd", "etcd", &format!("kind(test) - {ON_A_CLUSTER}"));
+    real.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+    run_phase(report, real)?;
     if named {
-        let on_it = tests("cluster", &format!("binary(parallel) - {OF_THE_TESTBED}"));
-        return run_phase(
-            report,
-            Phase { name: "tests on the cluster", command: on_it, results: Some("cluster") },
-        );
+        let filter = format!("binary(parallel) - {OF_THE_TESTBED}");
+        return run_phase(report, tests("tests on the cluster", "cluster", &filter));
     }
+    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(lifecycle)");
+    on_our_cluster(report, tests("tests on the cluster", "cluster", &filter))
+}
 
+/// What needs no test to be run.
+fn checks(report: &mut Report, deny: &Path) -> anyhow::Result<()> {
+    run_phase(report, Phase::of("format", cargo(&["fmt", "--all", "--check"])))?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+    run_phase(report, Phase::of("lints", cargo(&clippy)))?;
+    run_phase(report, Phase::of("generated files", cargo_run("xtask", &["generate", "--check"])))?;
+    run_phase(report, Phase::of("generated RPC", cargo_run("etcd-admin-codegen", &["--check"])))?;
+    // Advisories are not here: their database would have to be fetched anew by every run.
+    let mut bans = Command::new(deny);
+    bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
+    run_phase(report, Phase::of("dependencies", bans))
+}
+
+/// Runs the tests on the main testbed, which is removed afterwards if it was not there before.
+fn on_our_cluster(report: &mut Report, tests: Phase) -> anyhow::Result<()> {
     let ours = cluster::kubeconfig(Instance::Main).is_none();
-    let on_it = tests("cluster", "kind(test) & package(testbed) - binary(lifecycle)");
-    let tested = run_phase(report, Phase { name: "cluster up", command: testbed(&["up"]), results: None })
-        .and_then(|()| {
-            run_phase(
-                report,
-                Phase { name: "tests on the cluster", command: on_it, results: Some("cluster") },
-            )
-        });
+    let tested = run_phase(report, Phase::of("cluster up", testbed(&["up"])))
+        .and_then(|()| run_phase(report, Phase::of("our image", cargo_run("xtask", &["push"]))))
+        .and_then(|()| run_phase(report, tests));
     // What failed is kept for a look, except where nobody can look.
     if ours && (tested.is_ok() || env::var_os("CI").is_some()) {
-        let removed =
-            run_phase(report, Phase { name: "cluster down", command: testbed(&["down"]), results: None });
-        return tested.and(removed);
+        return tested.and(run_phase(report, Phase::of("cluster down", testbed(&["down"]))));
     }
     tested
 }
@@ -110,7 +119,7 @@ fn tool(cache: &Cache, recipe: &CargoTool) -> anyhow::Result<PathBuf> {
 
 fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {
     println!("\n== {}", phase.name);
-    let results = phase.results.map(results_of);
+    let results = phase.profile.map(results_of);
     if let Some(old) = &results {
         // Results of an earlier run must not be taken for this one's.
         let _ = fs::remove_file(old);
@@ -150,10 +159,17 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+fn cargo_run(package: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(&["run", "--quiet", "--locked", "--package", package, "--"]);
+    command.args(arguments);
+    command
+}
+
 fn testbed(arguments: &[&str]) -> Command {
     let mut command =
         cargo(&["run", "--quiet", "--locked", "--package", "testbed", "--bin", "testbed", "--"]);
-    command.args(arguments);
+    // Which one is not a matter of taste here: the tests are for the main one.
+    command.args(arguments).env("TESTBED_INSTANCE", Instance::Main.to_string());
     command
 }
 
@@ -161,6 +177,7 @@ fn results_of(profile: &str) -> PathBuf {
     target().join("nextest").join(profile).join("junit.xml")
 }
 
-fn target() -> PathBuf {
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }

@@ -29,6 +29,15 @@ pub enum Event {
         /// The version it runs now.
         to: String,
     },
+    /// An attempt at forming the cluster ended before the cluster had formed, and another one starts.
+    BirthAbandoned {
+        /// The member that it ended for.
+        member: String,
+        /// Which attempt.
+        incarnation: i64,
+        /// What happened to it.
+        why: String,
+    },
 }
 
 impl Event {
@@ -40,7 +49,14 @@ impl Event {
             Self::ReplacingDeadMember { .. } => "Replacing Dead Member",
             Self::MemberRemoved { .. } => "Member Removed",
             Self::MemberUpgraded { .. } => "Member Upgraded",
+            Self::BirthAbandoned { .. } => "BirthAbandoned",
         }
+    }
+
+    /// Whether the Event's type is Warning. The classic ones are all Normal.
+    #[must_use]
+    pub fn is_warning(&self) -> bool {
+        matches!(self, Self::BirthAbandoned { .. })
     }
 
     /// The pod that this is about: what keeps Events about different members apart where they are merged.
@@ -50,7 +66,8 @@ impl Event {
             Self::NewMemberAdded { member }
             | Self::ReplacingDeadMember { member }
             | Self::MemberRemoved { member }
-            | Self::MemberUpgraded { member, .. } => member,
+            | Self::MemberUpgraded { member, .. }
+            | Self::BirthAbandoned { member, .. } => member,
         }
     }
 }
@@ -63,6 +80,12 @@ impl fmt::Display for Event {
             Self::MemberRemoved { member } => write!(f, "Existing member {member} removed from the cluster"),
             Self::MemberUpgraded { member, from, to } => {
                 write!(f, "Member {member} upgraded from {from} to {to}")
+            }
+            Self::BirthAbandoned { incarnation, why, .. } => {
+                write!(
+                    f,
+                    "Attempt {incarnation} at forming the cluster is abandoned and another one starts: {why}"
+                )
             }
         }
     }

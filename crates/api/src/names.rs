@@ -10,10 +10,15 @@ pub const LABEL_APP_VALUE: &str = "etcd";
 pub const LABEL_CLUSTER: &str = "etcd_cluster";
 /// Label with the member's name.
 pub const LABEL_MEMBER: &str = "etcd_node";
+/// Label with the attempt at forming the cluster that a pod belongs to. Both Services select on it, so that a pod of an abandoned
+/// attempt, or of an earlier cluster of the same name, gets no traffic and no DNS name.
+pub const LABEL_ATTEMPT: &str = "etcd_attempt";
 /// Prefix of the label keys that belong to the operator since the classic one.
 pub const RESERVED_LABEL_PREFIX: &str = "etcd_";
 /// Annotation on a pod with the etcd version that its member was asked to run.
 pub const ANNOTATION_VERSION: &str = "etcd.version";
+/// Annotation on a pod with a digest of the parts of the spec that it was made from.
+pub const ANNOTATION_INPUTS: &str = "etcd.database.coreos.com/inputs";
 /// Annotation that says which operator, the namespaced or the cluster-wide one, looks after a resource.
 pub const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
 /// Label and annotation keys in this domain, and below it, belong to the operator.

@@ -58,6 +58,16 @@ reasons! {
     NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and making the cluster without it would be worse than waiting: {fields}";
     /// The spec has fields that do nothing.
     FieldsWithoutEffect { fields: String } = "FieldsWithoutEffect" => "these fields are set and have no effect: {fields}";
+    /// The old way of starting a cluster is asked for.
+    SeedNotYetSupported = "SeedNotYetSupported" => "this operator does not start clusters by a seed member (spec.bootstrap: Seed) yet; with Parallel, the default, all members start together";
+    /// The size was changed after the cluster had formed.
+    ResizeNotYetSupported { from: usize, to: usize } = "ResizeNotYetSupported" => "this operator does not change the size of a running cluster yet: it stays at {from} members, where {to} are asked for";
+    /// The version was changed after the cluster had formed.
+    UpgradeNotYetSupported { from: String, to: String } = "UpgradeNotYetSupported" => "this operator does not change the version of a running cluster yet: it stays at {from}, where {to} is asked for";
+    /// Something else was changed after the cluster had formed.
+    ChangeNotYetSupported { pod: String } = "ChangeNotYetSupported" => "this operator does not roll out changes to a running cluster yet: pod {pod} and its like stay as the spec was when they were made";
+    /// A member of a running cluster is lost.
+    ReplacementNotYetSupported { member: String, why: String } = "ReplacementNotYetSupported" => "member {member} is lost ({why}), and this operator does not replace members yet: nothing is added and nothing is removed";
     /// The whole kind is not served yet.
     KindNotYetSupported { kind: String } = "KindNotYetSupported" => "this operator does not act on {kind} resources yet; nothing is done with this one, and it is taken up when a version that does is installed";
     /// An even number of members.
@@ -107,8 +117,8 @@ reasons! {
     RecordingBirth = "RecordingBirth" => "status.birth is written before the first pod is made";
     /// The members are starting and do not make a quorum yet.
     Forming { ready: usize, size: usize } = "Forming" => "the cluster is forming: {ready} of {size} members are up";
-    /// A member was lost before the cluster had formed.
-    BirthAbandoned { member: String, incarnation: i64 } = "BirthAbandoned" => "member {member} was lost before the cluster had formed: attempt {incarnation} is abandoned and another one starts, no data was ever acknowledged";
+    /// An attempt at forming the cluster ended before the cluster had formed.
+    BirthAbandoned { incarnation: i64, why: String } = "BirthAbandoned" => "attempt {incarnation} at forming the cluster is abandoned and another one starts: {why}; the cluster had not formed, so it held nobody's data";
     /// Less than a quorum answers.
     WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
     /// Nobody could be asked.

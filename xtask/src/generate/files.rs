@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use super::{roles, yaml};
+use super::{install, roles, yaml};
+use crate::image;
 
 /// A file that follows from the types.
 pub(crate) struct Generated {
@@ -22,5 +23,22 @@ pub(crate) fn all() -> Result<Vec<Generated>> {
         },
         Generated { path: "deploy/crds.yaml", content: yaml::documents(&api::crd::all())? },
         Generated { path: "deploy/user-roles.yaml", content: yaml::documents(&roles::for_users())? },
+        Generated { path: "deploy/install.yaml", content: install::everything()? },
+        Generated { path: "deploy/Dockerfile", content: image::dockerfile() },
+        Generated { path: "example/etcd-operator-sa.yaml", content: yaml::documents(&[install::account()])? },
+        Generated { path: "example/etcd-operator-role.yaml", content: yaml::documents(&[install::role()])? },
+        Generated {
+            path: "example/etcd-operator-rolebinding.yaml",
+            content: yaml::documents(&[install::role_binding()])?,
+        },
+        Generated {
+            path: "example/etcd-operator-deployment.yaml",
+            content: yaml::documents(&[install::deployment()])?,
+        },
+        Generated {
+            path: "example/deployment.yaml",
+            content: yaml::documents(&[install::plain_deployment()])?,
+        },
+        Generated { path: "example/rbac/create_role.sh", content: install::create_role_script()? },
     ])
 }

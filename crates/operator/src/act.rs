@@ -1,0 +1,293 @@
+//! ACT: carries out the planned steps, effect by effect, through the gate. What was decided on is in each effect as a precondition.
+
+use api::{Birth, EtcdCluster, EtcdClusterStatus};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
+};
+use planner::{Desired, Effect, RefusalClass, Step, Timestamp};
+use serde_json::json;
+use tracing::{info, warn};
+
+use crate::{
+    gate::{Failure, Gate},
+    memory::Memory,
+    observe::owner_unless,
+    refusal::{Verdict, verdict},
+};
+
+/// The name that our fields are written under.
+pub const FIELD_MANAGER: &str = "etcd-operator";
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, now or before.
+    Done,
+    /// It was refused.
+    Refused(RefusalClass, String),
+    /// The facts had moved, and nothing happened.
+    Moved(String),
+    /// It may have happened.
+    Unknown(String),
+    /// It was not sent.
+    NotSent,
+}
+
+/// What became of the steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// There were none.
+    Nothing,
+    /// All are done, and nothing that another look would have to follow at once.
+    Done,
+    /// All are done, one of them risky: the world is another one.
+    DoneRisky,
+    /// One of them met a world other than the one it was decided on, or was refused.
+    Stopped,
+    /// This process does not lead any more.
+    NotLeading,
+}
+
+/// Carries out effects on the objects of one resource.
+pub struct Actor<'a> {
+    /// The way to the API server.
+    pub client: &'a Client,
+    /// The door that every write passes.
+    pub gate: &'a Gate,
+    /// The resource as it was read in this round.
+    pub resource: &'a EtcdCluster,
+}
+
+impl Actor<'_> {
+    /// Carries out the steps. What is harmless comes first and is sent together; the first that fails ends the round.
+    pub async fn carry_out(&self, steps: &[Step], desired: &Desired, memory: &mut Memory) -> Acted {
+        let harmless = steps.iter().take_while(|step| is_ensure(step)).count();
+        let (ensures, rest) = steps.split_at_checked(harmless).unwrap_or((steps, &[]));
+        let together: Vec<Effect> = ensures.iter().flat_map(|step| step.lower(desired)).collect();
+        let mut groups = vec![together];
+        for step in rest {
+            groups.extend(in_order(step.lower(desired)));
+        }
+        for group in &groups {
+            let outcomes = join_all(group.iter().map(|effect| self.send(effect))).await;
+            for (effect, outcome) in group.iter().zip(&outcomes) {
+                self.remember(effect, outcome, memory);
+            }
+            if outcomes.contains(&Outcome::NotSent) {
+                return Acted::NotLeading;
+            }
+            if outcomes.iter().any(|outcome| *outcome != Outcome::Done) {
+                return Acted::Stopped;
+            }
+        }
+        match steps {
+            [] => Acted::Nothing,
+            steps if steps.iter().any(Step::is_risky) => Acted::DoneRisky,
+            _ => Acted::Done,
+        }
+    }
+
+    fn remember(&self, effect: &Effect, outcome: &Outcome, memory: &mut Memory) {
+        let (kind, name) = effect.object();
+        let name = if name.is_empty() { self.name() } else { name };
+        let effect = effect.name();
+        match outcome {
+            Outcome::Done => info!(effect, kind, name, "done"),
+            other => warn!(effect, kind, name, outcome = ?other, "not done"),
+        }
+        match outcome {
+            Outcome::Refused(class, message) => {
+                memory.refused(kind, name, *class, message.clone(), Timestamp::now());
+            }
+            Outcome::NotSent => {}
+            Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(kind, name),
+        }
+    }
+
+    /// Sends one effect.
+    pub async fn send(&self, effect: &Effect) -> Outcome {
+        match effect {
+            Effect::ReplaceStatusBirth { resource_version, birth } => {
+                self.replace_birth(effect, resource_version, birth).await
+            }
+            Effect::CreatePod(pod) => self.create(effect, self.pods(), pod.as_ref()).await,
+            Effect::CreateService(service) => self.create(effect, self.services(), service.as_ref()).await,
+            Effect::ApplyService { uid, resource_version, service } => {
+                self.apply_service(effect, uid, resource_version, service).await
+            }
+            Effect::PatchPodAnnotation { name, uid, resource_version, key, value } => {
+                let patch = json!({"metadata": {
+                    "uid": uid, "resourceVersion": resource_version, "annotations": {*key: value},
+                }});
+                let (pods, params) = (self.pods(), PatchParams::default());
+                let patch = Patch::Merge(&patch);
+                let call = pods.patch_metadata(name, &params, &patch);
+                self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
+            }
+            Effect::DeletePod { name, uid } => self.delete_pod(effect, name, uid).await,
+        }
+    }
+
+    async fn replace_birth(&self, effect: &Effect, resource_version: &str, birth: &Birth) -> Outcome {
+        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), self.namespace());
+        let mut resource = self.resource.clone();
+        resource.metadata.resource_version = Some(resource_version.to_owned());
+        resource.metadata.managed_fields = None;
+        let status = resource.status.take().unwrap_or_default();
+        resource.status = Some(EtcdClusterStatus { birth: Some(birth.clone()), ..status });
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+        let call = clusters.replace_status(self.name(), &params, &resource);
+        let outdated = || Outcome::Refused(RefusalClass::CrdOutdated, crd_name());
+        match self.gate.write(effect.name(), effect.deadline().limit(), call).await {
+            // A CRD without the field drops it and says nothing.
+            Ok(written) if written.status.as_ref().and_then(|s| s.birth.as_ref()) != Some(birth) => {
+                outdated()
+            }
+            // A CRD without a status subresource has no such path; the resource itself would be named.
+            Err(Failure::Api(kube::Error::Api(status)))
+                if status.code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty()) =>
+            {
+                outdated()
+            }
+            answer => self.settle(answer),
+        }
+    }
+
+    async fn create<K>(&self, effect: &Effect, api: Api<K>, object: &K) -> Outcome
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+        let answer =
+            self.gate.write(effect.name(), effect.deadline().limit(), api.create(&params, object)).await;
+        match self.settle(answer) {
+            Outcome::Moved(_) => {
+                match crate::clients::deadline(api.get_metadata_opt(effect.object().1)).await {
+                    Ok(Some(found)) => self.existing(&found.metadata),
+                    Ok(None) => Outcome::Moved("it was there and is gone".to_owned()),
+                    Err(error) => Outcome::Unknown(error),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// What an object that exists already means: an earlier creation of ours landed, or somebody else has the name.
+    fn existing(&self, metadata: &ObjectMeta) -> Outcome {
+        let uid = self.resource.metadata.uid.as_deref().unwrap_or_default();
+        match owner_unless(metadata, uid) {
+            None => Outcome::Moved("it exists already".to_owned()),
+            Some(owner) => Outcome::Refused(RefusalClass::NameTaken, owner),
+        }
+    }
+
+    async fn apply_service(
+        &self,
+        effect: &Effect,
+        uid: &str,
+        resource_version: &str,
+        service: &Service,
+    ) -> Outcome {
+        let mut service = service.clone();
+        service.metadata.uid = Some(uid.to_owned());
+        service.metadata.resource_version = Some(resource_version.to_owned());
+        let (services, params) = (self.services(), PatchParams::apply(FIELD_MANAGER).force());
+        let patch = Patch::Apply(&service);
+        let call = services.patch(effect.object().1, &params, &patch);
+        self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
+    }
+
+    async fn delete_pod(&self, effect: &Effect, name: &str, uid: &str) -> Outcome {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            ..Default::default()
+        };
+        let (pods, limit) = (self.pods(), effect.deadline().limit());
+        match self.gate.write(effect.name(), limit, pods.delete(name, &params)).await {
+            Err(Failure::Api(kube::Error::Api(status))) if status.code == 404 => Outcome::Done,
+            answer => self.settle(answer),
+        }
+    }
+
+    fn settle<T>(&self, answer: Result<T, Failure>) -> Outcome {
+        match answer.map_err(|failure| verdict(&failure, self.namespace())) {
+            Ok(_) => Outcome::Done,
+            Err(Verdict::Refused(class, message)) => Outcome::Refused(class, message),
+            Err(Verdict::Exists) => Outcome::Moved("it exists already".to_owned()),
+            Err(Verdict::Moved(why)) => Outcome::Moved(why),
+            Err(Verdict::Unknown(why)) => Outcome::Unknown(why),
+            Err(Verdict::NotSent) => Outcome::NotSent,
+        }
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), self.namespace())
+    }
+
+    fn services(&self) -> Api<Service> {
+        Api::namespaced(self.client.clone(), self.namespace())
+    }
+
+    fn namespace(&self) -> &str {
+        self.resource.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.resource.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+fn is_ensure(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::EnsurePeerService { .. } | Step::EnsureClientService { .. } | Step::WithdrawEmptyStart { .. }
+    )
+}
+
+/// A step's effects, creations that follow each other in one group: they are sent together, and all of them even if one is refused.
+fn in_order(effects: Vec<Effect>) -> Vec<Vec<Effect>> {
+    let mut groups: Vec<Vec<Effect>> = Vec::new();
+    for effect in effects {
+        match groups.last_mut() {
+            Some(group) if is_creation(&effect) && group.iter().all(is_creation) => group.push(effect),
+            _ => groups.push(vec![effect]),
+        }
+    }
+    groups
+}
+
+fn is_creation(effect: &Effect) -> bool {
+    matches!(effect, Effect::CreatePod(_) | Effect::CreateService(_))
+}
+
+/// The name of the clusters' CRD.
+fn crd_name() -> String {
+    format!("etcdclusters.{}", api::GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(groups: &[Vec<Effect>]) -> Vec<Vec<&'static str>> {
+        groups.iter().map(|group| group.iter().map(Effect::name).collect()).collect()
+    }
+
+    #[test]
+    fn creations_are_sent_together_and_everything_else_one_after_another() {
+        let pod = || Effect::CreatePod(Box::default());
+        let delete = || Effect::DeletePod { name: "a".to_owned(), uid: "u".to_owned() };
+        assert_eq!(names(&in_order(vec![pod(), pod(), pod()])), [["CreatePod"; 3].to_vec()]);
+        assert_eq!(
+            names(&in_order(vec![delete(), delete(), pod(), pod(), delete()])),
+            [vec!["DeletePod"], vec!["DeletePod"], vec!["CreatePod"; 2], vec!["DeletePod"]]
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! ACT's one door: every write to Kubernetes or etcd passes here. It has a deadline, it is sent only while this process leads for
+//! at least that long, it is counted, and tests break it here.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use crate::{leader::Leadership, metrics::Metrics};
+
+/// Why a write has no good answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It was not sent.
+    #[error("not sent: this process does not lead for long enough")]
+    NotLeading,
+    /// It was sent, and nobody knows what became of it.
+    #[error("no answer within {} s; it may have happened all the same", .0.as_secs())]
+    NoAnswer(Duration),
+    /// The API server answered with an error, or could not be reached.
+    #[error("{}", words(.0))]
+    Api(#[source] kube::Error),
+    /// A test stopped it.
+    #[error("stopped by a test")]
+    Stopped,
+}
+
+/// What the API server said, or why it said nothing, without the type names of the client.
+#[must_use]
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What happens to a write in a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It is not sent, as if the process had died before.
+    Stop,
+    /// It is sent, and the answer is lost.
+    LoseAnswer,
+}
+
+/// Decides, in a test, what happens to each write.
+pub trait Faults: Send + Sync {
+    /// What happens to this one.
+    fn at(&self, write: &str) -> Fault;
+}
+
+/// The door.
+#[derive(Clone)]
+pub struct Gate {
+    leadership: Leadership,
+    metrics: Arc<Metrics>,
+    faults: Option<Arc<dyn Faults>>,
+}
+
+impl Gate {
+    /// A door that is open while this leadership lasts.
+    #[must_use]
+    pub fn new(leadership: Leadership, metrics: Arc<Metrics>) -> Self {
+        Self { leadership, metrics, faults: None }
+    }
+
+    /// The same door, broken where a test says.
+    #[must_use]
+    pub fn with_faults(self, faults: Arc<dyn Faults>) -> Self {
+        Self { faults: Some(faults), ..self }
+    }
+
+    /// Sends a write that only the leader may send.
+    pub async fn write<T>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        let outcome = if self.leadership.lasts(limit) {
+            self.send(name, limit, call).await
+        } else {
+            Err(Failure::NotLeading)
+        };
+        self.count(name, &outcome);
+        outcome
+    }
+
+    /// Sends a write to the Lease: that is how leadership comes about, so it cannot depend on it.
+    pub async fn write_lease<T>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        let outcome = self.send(name, limit, call).await;
+        self.count(name, &outcome);
+        outcome
+    }
+
+    async fn send<T>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        let fault = self.faults.as_ref().map_or(Fault::None, |faults| faults.at(name));
+        if fault == Fault::Stop {
+            return Err(Failure::Stopped);
+        }
+        let answer = match timeout(limit, call).await {
+            Ok(answer) => answer.map_err(Failure::Api),
+            Err(_) => Err(Failure::NoAnswer(limit)),
+        };
+        if fault == Fault::LoseAnswer { Err(Failure::NoAnswer(limit)) } else { answer }
+    }
+
+    fn count<T>(&self, name: &'static str, outcome: &Result<T, Failure>) {
+        self.metrics.call(
+            "write",
+            name,
+            match outcome {
+                Ok(_) => "done",
+                Err(Failure::NotLeading | Failure::Stopped) => "not sent",
+                Err(Failure::NoAnswer(_)) => "no answer",
+                Err(Failure::Api(_)) => "failed",
+            },
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(3);
+
+    struct Always(Fault);
+
+    impl Faults for Always {
+        fn at(&self, _write: &str) -> Fault {
+            self.0
+        }
+    }
+
+    fn gate(leadership: &Leadership) -> Gate {
+        Gate::new(leadership.clone(), Arc::new(Metrics::new()))
+    }
+
+    fn ok() -> impl Future<Output = Result<(), kube::Error>> {
+        std::future::ready(Ok(()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_sent_only_while_leadership_outlasts_its_deadline() {
+        let leadership = Leadership::new(Duration::from_secs(15));
+        let gate = gate(&leadership);
+        assert!(matches!(gate.write("x", LIMIT, ok()).await, Err(Failure::NotLeading)));
+        leadership.renewed(tokio::time::Instant::now());
+        assert!(gate.write("x", LIMIT, ok()).await.is_ok());
+        tokio::time::advance(Duration::from_secs(12)).await;
+        assert!(matches!(gate.write("x", LIMIT, ok()).await, Err(Failure::NotLeading)));
+        assert!(gate.write("x", Duration::from_secs(2), ok()).await.is_ok());
+        assert!(gate.write_lease("x", LIMIT, ok()).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_an_answer_ends_at_its_deadline() {
+        let leadership = Leadership::new(Duration::from_secs(15));
+        leadership.renewed(tokio::time::Instant::now());
+        let never = std::future::pending::<Result<(), kube::Error>>();
+        assert!(matches!(gate(&leadership).write("x", LIMIT, never).await, Err(Failure::NoAnswer(_))));
+    }
+
+    #[tokio::test]
+    async fn a_test_can_stop_a_write_before_it_and_lose_its_answer_after() {
+        for (fault, sent) in [(Fault::Stop, false), (Fault::LoseAnswer, true)] {
+            let leadership = Leadership::new(Duration::from_secs(15));
+            leadership.renewed(tokio::time::Instant::now());
+            let done = AtomicBool::new(false);
+            let gate = gate(&leadership).with_faults(Arc::new(Always(fault)));
+            let call = async {
+                done.store(true, Ordering::SeqCst);
+                Ok(())
+            };
+            assert!(gate.write("x", LIMIT, call).await.is_err());
+            assert_eq!(done.load(Ordering::SeqCst), sent, "{fault:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! LEADERSHIP: who may act. A Lease cannot fence etcd, so the gate asks [`Leadership`] before each write, by the monotonic clock.
+
+mod elector;
+mod step;
+
+use std::time::Duration;
+
+use tokio::{sync::watch, time::Instant};
+
+pub use elector::Elector;
+pub use step::{Next, Record, View};
+
+/// For how long the others leave a silent holder in place.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// For how long a holder that cannot renew still holds itself for the leader.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the Lease is looked at, or renewed.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// The Lease's name.
+pub const LEASE_NAME: &str = "etcd-operator";
+
+/// Whether this process leads, and since when that is certain. All clones are one.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    duration: Duration,
+    term: watch::Sender<Term>,
+}
+
+/// A time of leading or of following. Each has a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Term {
+    number: u64,
+    /// When the last renewal that succeeded was sent.
+    renewed: Option<Instant>,
+}
+
+impl Leadership {
+    /// Nobody's yet.
+    #[must_use]
+    pub fn new(duration: Duration) -> Self {
+        Self { duration, term: watch::Sender::new(Term { number: 0, renewed: None }) }
+    }
+
+    /// Whether a write that may be under way for this long is over before anybody else can lead.
+    #[must_use]
+    pub fn lasts(&self, limit: Duration) -> bool {
+        self.term.borrow().renewed.is_some_and(|renewed| renewed.elapsed() + limit < self.duration)
+    }
+
+    /// The number of this time of leading; none while somebody else leads. What was remembered in another one is worth nothing.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        let term = *self.term.borrow();
+        term.renewed.filter(|renewed| renewed.elapsed() < self.duration).map(|_| term.number)
+    }
+
+    /// The Lease was renewed by a write that was sent then.
+    pub fn renewed(&self, sent: Instant) {
+        self.term.send_if_modified(|term| {
+            let begins = term.renewed.is_none();
+            term.renewed = Some(sent);
+            term.number += u64::from(begins);
+            begins
+        });
+    }
+
+    /// Somebody else may lead.
+    pub fn lost(&self) {
+        self.term.send_if_modified(|term| term.renewed.take().is_some());
+    }
+
+    /// Since when the Lease has not been renewed.
+    fn unrenewed_for(&self) -> Option<Duration> {
+        self.term.borrow().renewed.map(|renewed| renewed.elapsed())
+    }
+
+    /// Tells when a time of leading begins or ends.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes(self.term.subscribe())
+    }
+}
+
+/// Tells when a time of leading begins or ends.
+#[derive(Debug)]
+pub struct Changes(watch::Receiver<Term>);
+
+impl Changes {
+    /// Waits for the next change. Whether this process leads now; nothing once nobody elects any more.
+    pub async fn next(&mut self) -> Option<bool> {
+        self.0.changed().await.ok()?;
+        Some(self.0.borrow_and_update().renewed.is_some())
+    }
+
+    /// Waits until this process leads.
+    pub async fn leads(&mut self) {
+        // The sender lives in every clone of the leadership; were all gone, there would be nobody to lead.
+        if self.0.wait_for(|term| term.renewed.is_some()).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn leading_ends_by_itself_when_nobody_renews() {
+        let leadership = Leadership::new(LEASE_DURATION);
+        assert_eq!(leadership.term(), None);
+        leadership.renewed(Instant::now());
+        assert_eq!(leadership.term(), Some(1));
+        tokio::time::advance(LEASE_DURATION).await;
+        assert_eq!(leadership.term(), None);
+        assert!(!leadership.lasts(Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_counts_from_when_it_was_sent_and_begins_no_new_term() {
+        let leadership = Leadership::new(LEASE_DURATION);
+        let sent = Instant::now();
+        tokio::time::advance(Duration::from_secs(4)).await;
+        leadership.renewed(sent);
+        assert!(leadership.lasts(Duration::from_secs(10)) && !leadership.lasts(Duration::from_secs(11)));
+        leadership.renewed(Instant::now());
+        assert_eq!(leadership.term(), Some(1));
+        leadership.lost();
+        leadership.renewed(Instant::now());
+        assert_eq!(leadership.term(), Some(2), "what was remembered before is worth nothing");
+    }
+}

@@ -1,0 +1,256 @@
+//! OBSERVE's memory: what one process remembers of a cluster between rounds. Only how long things have been as they are, what was
+//! refused, and open connections; never what to do. Losing all of it makes the operator slower, not wrong.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use api::Birth;
+use etcd_admin::Member;
+use launch::MemberName;
+use planner::{Attempt, RefusalClass, RefusedObject, Timestamp};
+use tokio::time::Instant;
+
+use crate::{metrics::ClusterFigures, observe::Observation};
+
+/// The largest cluster there is.
+const MAX_SIZE: usize = 7;
+
+/// Which cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is remembered of all clusters.
+#[derive(Default)]
+pub struct Memories {
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+}
+
+/// What is remembered of a cluster, and whether something happened to it.
+#[derive(Default)]
+pub struct Slot {
+    touched: AtomicBool,
+    /// Rounds of one cluster follow each other; this is never waited for.
+    pub memory: tokio::sync::Mutex<Memory>,
+}
+
+/// What is remembered of a cluster.
+#[derive(Default)]
+pub struct Memory {
+    /// Which resource of that name, and in which time of leading.
+    of: Option<(String, u64)>,
+    /// The number of the last round.
+    pub round: u64,
+    /// The record of birth, and since when it is as it is.
+    birth: Option<(Option<Birth>, Instant)>,
+    /// Since when members are silent.
+    silent: BTreeMap<MemberName, Instant>,
+    /// What the API server refused.
+    refusals: Vec<RefusedObject>,
+    /// Connections by address.
+    pub connections: BTreeMap<String, Member>,
+    /// Rounds in a row that did not go as planned.
+    pub stumbles: u32,
+    /// The last complete look, if there was nothing to do after it.
+    pub settled: Option<Settled>,
+    /// What was last told as metrics.
+    pub figures: Option<ClusterFigures>,
+}
+
+/// A complete look after which there was nothing to do.
+pub struct Settled {
+    /// What was seen.
+    pub observation: Observation,
+    /// When.
+    pub at: Instant,
+}
+
+impl Memories {
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Slot>>> {
+        // Nothing that holds this lock can leave the map half changed.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is remembered of this cluster.
+    #[must_use]
+    pub fn of(&self, key: &Key) -> Arc<Slot> {
+        Arc::clone(self.slots().entry(key.clone()).or_default())
+    }
+
+    /// Something happened to an object of this cluster.
+    pub fn touch(&self, key: &Key) {
+        self.of(key).touched.store(true, Ordering::SeqCst);
+    }
+
+    /// Forgets the clusters that are gone, and says which they were.
+    pub fn keep(&self, exists: impl Fn(&Key) -> bool) -> Vec<(Key, Arc<Slot>)> {
+        let mut gone = Vec::new();
+        self.slots().retain(|key, slot| {
+            let stays = exists(key);
+            if !stays {
+                gone.push((key.clone(), Arc::clone(slot)));
+            }
+            stays
+        });
+        gone
+    }
+}
+
+impl Slot {
+    /// Whether something happened since this was last asked.
+    pub fn take_touched(&self) -> bool {
+        self.touched.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Memory {
+    /// Begins anew if this is another resource, or another time of leading: somebody else may have acted in between.
+    pub fn enter(&mut self, uid: &str, term: u64) {
+        let of = Some((uid.to_owned(), term));
+        if self.of != of {
+            let (round, figures) = (self.round, self.figures.take());
+            *self = Self { of, round, figures, ..Self::default() };
+        }
+    }
+
+    /// Begins anew if this is another time of leading.
+    pub fn begin(&mut self, term: u64) {
+        if let Some((uid, _)) = self.of.clone() {
+            self.enter(&uid, term);
+        }
+    }
+
+    /// For how long the record of birth is as it is now.
+    pub fn birth_known_for(&mut self, birth: Option<&Birth>, now: Instant) -> Duration {
+        match &self.birth {
+            Some((known, since)) if known.as_ref() == birth => now.duration_since(*since),
+            _ => {
+                self.birth = Some((birth.cloned(), now));
+                Duration::ZERO
+            }
+        }
+    }
+
+    /// For how long a member is silent, now that it did not answer.
+    pub fn silent_for(&mut self, member: &MemberName, now: Instant) -> Duration {
+        now.duration_since(*self.silent.entry(member.clone()).or_insert(now))
+    }
+
+    /// A member answered.
+    pub fn heard(&mut self, member: &MemberName) {
+        self.silent.remove(member);
+    }
+
+    /// Forgets members, and connections to addresses, that are no more.
+    pub fn keep_members(&mut self, names: &BTreeSet<MemberName>, addresses: &BTreeSet<String>) {
+        self.silent.retain(|name, _| names.contains(name));
+        self.connections.retain(|address, _| addresses.contains(address));
+    }
+
+    /// Remembers a refusal: the last word on this object.
+    pub fn refused(
+        &mut self,
+        kind: &'static str,
+        name: &str,
+        class: RefusalClass,
+        message: String,
+        at: Timestamp,
+    ) {
+        self.not_refused(kind, name);
+        self.refusals.push(RefusedObject { kind, name: name.to_owned(), class, message, at });
+    }
+
+    /// A write succeeded, or its outcome is unknown: a refusal before it is not the last word any more.
+    pub fn not_refused(&mut self, kind: &str, name: &str) {
+        self.refusals.retain(|refused| refused.kind != kind || refused.name != name);
+    }
+
+    /// What stands refused. Pods of an attempt that is over are nobody's concern.
+    pub fn refusals(&mut self, cluster: &str, birth: Option<&Birth>) -> Vec<RefusedObject> {
+        let names = birth
+            .and_then(|birth| Attempt::of(birth).ok())
+            .map(|attempt| attempt.members(cluster, MAX_SIZE))
+            .unwrap_or_default();
+        self.refusals.retain(|refused| {
+            refused.kind != "Pod" || names.iter().any(|name| name.as_str() == refused.name)
+        });
+        self.refusals.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn birth(token: &str) -> Birth {
+        Birth::first(token.to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn how_long_something_lasts_begins_anew_with_another_leader_or_resource() {
+        for (uid, term) in [("u-2", 1), ("u-1", 2)] {
+            let mut memory = Memory::default();
+            memory.enter("u-1", 1);
+            memory.birth_known_for(Some(&birth("t")), Instant::now());
+            tokio::time::advance(Duration::from_secs(7)).await;
+            memory.enter("u-1", 1);
+            assert_eq!(memory.birth_known_for(Some(&birth("t")), Instant::now()).as_secs(), 7);
+            memory.enter(uid, term);
+            assert_eq!(memory.birth_known_for(Some(&birth("t")), Instant::now()), Duration::ZERO);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_birth_that_changed_is_known_for_no_time() {
+        let mut memory = Memory::default();
+        memory.birth_known_for(None, Instant::now());
+        tokio::time::advance(Duration::from_secs(7)).await;
+        assert_eq!(memory.birth_known_for(Some(&birth("t")), Instant::now()), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_from_the_first_missing_answer_until_the_next_one() {
+        let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
+        assert_eq!(memory.silent_for(&member, Instant::now()), Duration::ZERO);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(memory.silent_for(&member, Instant::now()).as_secs(), 5);
+        memory.heard(&member);
+        assert_eq!(memory.silent_for(&member, Instant::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_refusal_stands_until_another_word_on_the_same_object() {
+        let (mut memory, now) = (Memory::default(), Timestamp::UNIX_EPOCH);
+        let member = Attempt::of(&birth("t")).unwrap().member("a", 0).unwrap();
+        memory.refused("Pod", member.as_str(), RefusalClass::Quota, "no".to_owned(), now);
+        memory.refused("Pod", member.as_str(), RefusalClass::Permission, "no".to_owned(), now);
+        memory.refused("Pod", "of-another-attempt", RefusalClass::Quota, "no".to_owned(), now);
+        memory.refused("Service", "a", RefusalClass::Quota, "no".to_owned(), now);
+        let seen: Vec<_> =
+            memory.refusals("a", Some(&birth("t"))).into_iter().map(|r| (r.kind, r.class)).collect();
+        assert_eq!(seen, [("Pod", RefusalClass::Permission), ("Service", RefusalClass::Quota)]);
+        memory.not_refused("Service", "a");
+        assert_eq!(memory.refusals("a", None), []);
+    }
+
+    #[test]
+    fn a_cluster_that_is_gone_is_forgotten() {
+        let memories = Memories::default();
+        let key = |name: &str| Key { namespace: "n".to_owned(), name: name.to_owned() };
+        memories.touch(&key("a"));
+        memories.touch(&key("b"));
+        assert!(memories.of(&key("a")).take_touched() && !memories.of(&key("a")).take_touched());
+        let gone: Vec<Key> = memories.keep(|key| key.name == "a").into_iter().map(|(key, _)| key).collect();
+        assert_eq!(gone, [key("b")]);
+    }
+}

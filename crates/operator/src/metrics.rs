@@ -1,0 +1,255 @@
+//! REPORT, for machines: what the operator counts, with words that people understand.
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// A call to the Kubernetes API.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    kind: &'static str,
+    call: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StepLabels {
+    step: &'static str,
+}
+
+/// A cluster, as labels name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, EncodeLabelSet)]
+pub struct ClusterLabels {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub cluster: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WaitingLabels {
+    namespace: String,
+    cluster: String,
+    reason: &'static str,
+}
+
+/// What is known of a cluster after a round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFigures {
+    /// How many members the spec asks for; none if the spec cannot be read.
+    pub wanted: Option<i64>,
+    /// How many members serve.
+    pub ready: i64,
+    /// Whether a read through a quorum succeeded in the last round.
+    pub available: bool,
+    /// What is waited for.
+    pub waiting: Vec<&'static str>,
+}
+
+/// Everything that is counted.
+pub struct Metrics {
+    registry: Registry,
+    rounds: Family<OutcomeLabels, Counter>,
+    seconds: Histogram,
+    steps: Family<StepLabels, Counter>,
+    calls: Family<CallLabels, Counter>,
+    waiting: Family<WaitingLabels, Gauge>,
+    wanted: Family<ClusterLabels, Gauge>,
+    ready: Family<ClusterLabels, Gauge>,
+    available: Family<ClusterLabels, Gauge>,
+    leader: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let buckets = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+        let mut metrics = Self {
+            registry: Registry::with_prefix("etcd_operator"),
+            rounds: Family::default(),
+            seconds: Histogram::new(buckets),
+            steps: Family::default(),
+            calls: Family::default(),
+            waiting: Family::default(),
+            wanted: Family::default(),
+            ready: Family::default(),
+            available: Family::default(),
+            leader: Gauge::default(),
+        };
+        metrics.register_loop();
+        metrics.register_clusters();
+        metrics
+    }
+
+    fn register_loop(&mut self) {
+        let all = &mut self.registry;
+        all.register(
+            "rounds",
+            "Rounds of looking at a cluster and acting on it, by outcome: settled (nothing left to do now), again (something was done and the cluster is looked at once more), glance (only etcd was asked, and nothing had changed), failed",
+            self.rounds.clone(),
+        );
+        all.register(
+            "round_seconds",
+            "How long a round took, waiting for answers included",
+            self.seconds.clone(),
+        );
+        all.register(
+            "steps",
+            "Steps that were planned, by what they do; each is carried out at once",
+            self.steps.clone(),
+        );
+        all.register(
+            "api_calls",
+            "Calls to the Kubernetes API, by kind (read or write), by what they do, and by outcome; watches are not counted",
+            self.calls.clone(),
+        );
+        all.register(
+            "leader",
+            "Whether this process is the one that acts (1), or stands by for it (0)",
+            self.leader.clone(),
+        );
+    }
+
+    fn register_clusters(&mut self) {
+        let all = &mut self.registry;
+        all.register(
+            "cluster_waiting",
+            "1 for each reason for which a cluster is not, or not yet, as its spec says; the words are those in its conditions",
+            self.waiting.clone(),
+        );
+        all.register(
+            "cluster_members_wanted",
+            "How many members a cluster's spec asks for",
+            self.wanted.clone(),
+        );
+        all.register(
+            "cluster_members_ready",
+            "How many members of a cluster serve requests",
+            self.ready.clone(),
+        );
+        all.register(
+            "cluster_available",
+            "Whether a read that needs a quorum of a cluster's members succeeded in the last round (1) or not (0)",
+            self.available.clone(),
+        );
+    }
+
+    /// Counts a round.
+    pub fn round(&self, outcome: &'static str, seconds: f64) {
+        self.rounds.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.seconds.observe(seconds);
+    }
+
+    /// Counts a step.
+    pub fn step(&self, step: &'static str) {
+        self.steps.get_or_create(&StepLabels { step }).inc();
+    }
+
+    /// Counts a call.
+    pub fn call(&self, kind: &'static str, call: &'static str, outcome: &'static str) {
+        self.calls.get_or_create(&CallLabels { kind, call, outcome }).inc();
+    }
+
+    /// Says whether this process leads.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
+    }
+
+    /// Says how a cluster is; `before` is what was last said of it.
+    pub fn cluster(&self, labels: &ClusterLabels, before: Option<&ClusterFigures>, now: &ClusterFigures) {
+        match now.wanted {
+            Some(wanted) => _ = self.wanted.get_or_create(labels).set(wanted),
+            None => _ = self.wanted.remove(labels),
+        }
+        self.ready.get_or_create(labels).set(now.ready);
+        self.available.get_or_create(labels).set(i64::from(now.available));
+        for ended in before.iter().flat_map(|before| &before.waiting) {
+            if !now.waiting.contains(ended) {
+                self.waiting.remove(&waiting(labels, ended));
+            }
+        }
+        for reason in &now.waiting {
+            self.waiting.get_or_create(&waiting(labels, reason)).set(1);
+        }
+    }
+
+    /// Forgets a cluster that is gone.
+    pub fn forget(&self, labels: &ClusterLabels, last: &ClusterFigures) {
+        self.wanted.remove(labels);
+        self.ready.remove(labels);
+        self.available.remove(labels);
+        for reason in &last.waiting {
+            self.waiting.remove(&waiting(labels, reason));
+        }
+    }
+
+    /// All of it, as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+fn waiting(labels: &ClusterLabels, reason: &'static str) -> WaitingLabels {
+    WaitingLabels { namespace: labels.namespace.clone(), cluster: labels.cluster.clone(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_ended_and_a_cluster_that_is_gone_are_not_told_any_more() {
+        let metrics = Metrics::new();
+        let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };
+        let forming =
+            ClusterFigures { wanted: Some(3), ready: 1, available: false, waiting: vec!["Forming"] };
+        metrics.cluster(&labels, None, &forming);
+        assert!(metrics.text().contains(r#"cluster_waiting{namespace="n",cluster="c",reason="Forming"} 1"#));
+        let well = ClusterFigures { wanted: Some(3), ready: 3, available: true, waiting: vec![] };
+        metrics.cluster(&labels, Some(&forming), &well);
+        assert!(!metrics.text().contains("Forming"));
+        assert!(metrics.text().contains(r#"cluster_available{namespace="n",cluster="c"} 1"#));
+        metrics.forget(&labels, &well);
+        assert!(!metrics.text().contains(r#"cluster="c""#));
+    }
+
+    #[test]
+    fn every_metric_says_what_it_is() {
+        let metrics = Metrics::new();
+        metrics.round("settled", 0.1);
+        metrics.step("LatchBirth");
+        metrics.call("write", "CreatePod", "done");
+        let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };
+        metrics.cluster(&labels, None, &ClusterFigures { waiting: vec!["Forming"], ..Default::default() });
+        let text = metrics.text();
+        for name in [
+            "rounds",
+            "round_seconds",
+            "steps",
+            "api_calls",
+            "leader",
+            "cluster_waiting",
+            "cluster_available",
+        ] {
+            assert!(text.contains(&format!("# HELP etcd_operator_{name} ")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! OBSERVE's second half: what every member's etcd says, asked in parallel over connections that are kept.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use etcd_admin::{Connect, Error, Member, MemberList, Role, Status};
+use futures::future::join_all;
+use launch::MemberName;
+use planner::{Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod};
+use tokio::time::{Instant, timeout};
+
+use crate::memory::Memory;
+
+/// How long a member may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take while the cluster has not formed: without a quorum a read would wait in vain, and the pod's next event is near.
+const PATIENCE_FORMING: Duration = Duration::from_millis(500);
+/// A member list longer than this is no list of ours; the rest of it is not looked at.
+const MAX_LISTED: usize = 64;
+
+/// What the members said, and over which connections.
+pub(super) struct Heard {
+    answers: Vec<(MemberName, Result<Answer, String>)>,
+    connections: BTreeMap<String, Member>,
+}
+
+impl Heard {
+    /// Adds for how long each has been silent.
+    pub(super) fn remember(
+        self,
+        observed: &Observed,
+        memory: &mut Memory,
+    ) -> BTreeMap<MemberName, SeenMember> {
+        let addresses: BTreeSet<String> = self.connections.keys().cloned().collect();
+        memory.connections.extend(self.connections);
+        let names = observed.own_pods().filter_map(|pod| pod.name.parse().ok()).collect();
+        memory.keep_members(&names, &addresses);
+        let now = Instant::now();
+        self.answers
+            .into_iter()
+            .map(|(name, answer)| {
+                let seen = match answer {
+                    Ok(answer) => {
+                        memory.heard(&name);
+                        SeenMember::Known(answer)
+                    }
+                    Err(why) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) },
+                };
+                (name, seen)
+            })
+            .collect()
+    }
+}
+
+/// Asks every member whose pod runs.
+pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>) -> Heard {
+    let formed = observed.resource.birth().is_some_and(|birth| birth.formed);
+    let connect = Connect { deadline: PATIENCE, ..Connect::default() };
+    let mut connections = BTreeMap::new();
+    let mut asked = Vec::new();
+    for (name, endpoint, ready) in observed.own_pods().filter_map(whom_to_ask) {
+        let member = match kept.get(&endpoint) {
+            Some(member) => Ok(member.clone()),
+            None => Member::new(&endpoint, &connect).map_err(|error| error.to_string()),
+        };
+        if let Ok(member) = &member {
+            connections.insert(endpoint, member.clone());
+        }
+        asked.push((name, member, if formed || ready { PATIENCE } else { PATIENCE_FORMING }));
+    }
+    let answers = asked.into_iter().map(|(name, member, patience)| async move {
+        let answer = match member {
+            Ok(member) => ask_one(&member, patience).await,
+            Err(why) => Err(why),
+        };
+        (name, answer)
+    });
+    Heard { answers: join_all(answers).await, connections }
+}
+
+/// The member of a pod that runs, where it listens, and whether it is ready. By address, not by name: the operator need not be able to
+/// resolve the cluster's names, and an address that etcd itself would tell is not believed.
+fn whom_to_ask(pod: &SeenPod) -> Option<(MemberName, String, bool)> {
+    let runs = pod.etcd().is_some_and(|etcd| etcd.state == ContainerState::Running);
+    let ip: IpAddr = pod.ip.as_deref().filter(|_| runs)?.parse().ok()?;
+    let host = match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    Some((pod.name.parse().ok()?, format!("http://{host}:{}", api::names::CLIENT_PORT), pod.is_ready()))
+}
+
+async fn ask_one(member: &Member, patience: Duration) -> Result<Answer, String> {
+    let member = member.within(patience);
+    let (status, list) = tokio::join!(member.status(), member.members_linearizable());
+    let status = status.map_err(|error| error.to_string())?;
+    if let Ok(list) = list {
+        return Ok(answer(&status, Some(&list), true));
+    }
+    // Without a quorum a member still tells what it knows.
+    let seen = timeout(patience, member.members_as_seen()).await;
+    let seen: Option<MemberList> = seen.ok().and_then(Result::<_, Error>::ok);
+    Ok(answer(&status, seen.as_ref(), false))
+}
+
+/// What a member's answers mean.
+fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Answer {
+    // Two answers of one endpoint may come from two processes, where a pod's address went to another. Then nothing was proven.
+    let same = list.is_none_or(|list| list.cluster == status.cluster && list.answered_by == status.member);
+    let listed = list.into_iter().filter(|_| same).flat_map(|list| &list.members).take(MAX_LISTED);
+    Answer {
+        member_id: MemberId(status.member.0),
+        cluster_id: ClusterId(status.cluster.0),
+        leader: status.leader.map(|leader| MemberId(leader.0)),
+        learner: status.role == Role::Learner,
+        raft_index: status.committed.0,
+        linearizable: linearizable && same,
+        members: listed
+            .map(|member| ListedMember {
+                id: MemberId(member.id.0),
+                name: member.name.clone(),
+                learner: member.role == Role::Learner,
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(ip: &str, state: &serde_json::Value) -> SeenPod {
+        let pod = json!({
+            "metadata": {"name": "a-1"},
+            "status": {"podIP": ip, "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "etcd", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": state}]}
+        });
+        SeenPod::from_pod(&serde_json::from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn only_a_member_that_runs_and_has_an_address_is_asked() {
+        let (running, waiting) = (json!({"running": {}}), json!({"waiting": {"reason": "PodInitializing"}}));
+        let table = [
+            ("10.0.0.7", &running, Some("http://10.0.0.7:2379")),
+            ("fd00::7", &running, Some("http://[fd00::7]:2379")),
+            ("", &running, None),
+            ("evil.example", &running, None),
+            ("10.0.0.7", &waiting, None),
+        ];
+        for (ip, state, expected) in table {
+            let asked = whom_to_ask(&pod(ip, state));
+            assert_eq!(asked.as_ref().map(|(_, endpoint, _)| endpoint.as_str()), expected, "{ip}");
+        }
+    }
+
+    fn status() -> Status {
+        etcd_admin::rpc::StatusResponse {
+            header: Some(etcd_admin::rpc::ResponseHeader {
+                cluster_id: 12,
+                member_id: 1,
+                ..Default::default()
+            }),
+            leader: 1,
+            raft_index: 9,
+            ..Default::default()
+        }
+        .into()
+    }
+
+    fn list(cluster: u64, answered_by: u64) -> MemberList {
+        let listed = etcd_admin::ListedMember {
+            id: etcd_admin::MemberId(1),
+            name: Some("a-1".to_owned()),
+            peer_urls: vec![],
+            client_urls: vec![],
+            role: Role::Voter,
+        };
+        MemberList {
+            cluster: etcd_admin::ClusterId(cluster),
+            answered_by: etcd_admin::MemberId(answered_by),
+            members: vec![listed],
+        }
+    }
+
+    #[test]
+    fn an_answer_is_linearizable_only_if_the_same_member_of_the_same_cluster_read_through_the_quorum() {
+        let table = [
+            (Some(list(12, 1)), true, true, 1),
+            (Some(list(12, 1)), false, false, 1),
+            (Some(list(13, 1)), true, false, 0),
+            (Some(list(12, 2)), true, false, 0),
+            (None, false, false, 0),
+        ];
+        for (list, read, linearizable, members) in table {
+            let answer = answer(&status(), list.as_ref(), read);
+            assert_eq!((answer.linearizable, answer.members.len()), (linearizable, members), "{list:?}");
+            assert_eq!(
+                (answer.member_id, answer.cluster_id, answer.raft_index),
+                (MemberId(1), ClusterId(12), 9)
+            );
+        }
+    }
+}

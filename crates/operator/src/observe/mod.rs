@@ -1,0 +1,200 @@
+//! OBSERVE: the facts of one round, read afresh from the API server and from every member. What cannot be read is unknown, not absent.
+
+mod members;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use api::{EtcdCluster, names};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectMeta},
+};
+use planner::{
+    Observed, RefusalClass, RefusedObject, SeenPod, SeenResource, SeenService, SquattedName, Timestamp,
+};
+use tokio::time::Instant;
+
+use crate::{
+    clients::{ReadError, read},
+    memory::{Key, Memory},
+    metrics::Metrics,
+};
+
+/// What was seen of a cluster.
+#[derive(Clone)]
+pub struct Observation {
+    /// The resource, as it was read.
+    pub resource: EtcdCluster,
+    /// The facts that decisions are made on.
+    pub observed: Observed,
+}
+
+/// Reads the world.
+#[derive(Clone)]
+pub struct Observer {
+    client: Client,
+    metrics: Arc<Metrics>,
+}
+
+/// Why there is nothing to decide on.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The API server did not tell.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A token could not be made.
+    #[error("making a token for the cluster")]
+    Token(#[source] launch::InvalidMember),
+}
+
+impl Observer {
+    /// Reads through this client.
+    #[must_use]
+    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics }
+    }
+
+    /// Looks at everything. Nothing if the resource is gone.
+    pub async fn look(
+        &self,
+        key: &Key,
+        term: u64,
+        memory: &mut Memory,
+    ) -> Result<Option<Observation>, ObserveError> {
+        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &key.namespace);
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let services: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
+        let (peer, client) = (names::peer_service(&key.name), names::client_service(&key.name));
+        // Without a resourceVersion in the parameters these are answered from etcd, not from a cache of the API server.
+        let labelled = ListParams::default().labels(&names::selector(&key.name));
+        let (resource, pods, peer, client) = tokio::join!(
+            read(&self.metrics, "get EtcdCluster", clusters.get_opt(&key.name)),
+            read(&self.metrics, "list Pods", pods.list(&labelled)),
+            read(&self.metrics, "get Service", services.get_opt(&peer)),
+            read(&self.metrics, "get Service", services.get_opt(&client)),
+        );
+        let Some(resource) = resource? else { return Ok(None) };
+        let pods = pods?.items;
+        let seen = SeenResource::from_resource(&resource);
+        memory.enter(&seen.uid, term);
+        let mut observed = Observed {
+            now: Timestamp::now(),
+            token: fresh_token()?,
+            birth_known_for: memory.birth_known_for(seen.birth(), Instant::now()),
+            pods: pods.iter().map(SeenPod::from_pod).collect(),
+            squatted: Vec::new(),
+            peer_service: service(peer, &seen.uid),
+            client_service: service(client, &seen.uid),
+            members: BTreeMap::new(),
+            refusals: memory.refusals(&key.name, seen.birth()),
+            resource: seen,
+        };
+        let (squatted, members) =
+            tokio::join!(self.squatters(key, &observed), members::ask(&observed, &memory.connections));
+        observed.squatted = squatted?;
+        observed.members = members.remember(&observed, memory);
+        Ok(Some(Observation { resource, observed }))
+    }
+
+    /// Looks at etcd only, with everything else as it was seen before.
+    pub async fn glance(
+        &self,
+        before: &Observation,
+        memory: &mut Memory,
+    ) -> Result<Observation, ObserveError> {
+        let mut observed = before.observed.clone();
+        observed.now = Timestamp::now();
+        observed.token = fresh_token()?;
+        observed.birth_known_for = memory.birth_known_for(observed.resource.birth(), Instant::now());
+        let members = members::ask(&observed, &memory.connections).await;
+        observed.members = members.remember(&observed, memory);
+        Ok(Observation { resource: before.resource.clone(), observed })
+    }
+
+    /// Who holds the names of pods that were refused for it. They need not carry our labels, so they are asked for by name.
+    async fn squatters(&self, key: &Key, observed: &Observed) -> Result<Vec<SquattedName>, ReadError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let taken =
+            |refused: &&RefusedObject| refused.kind == "Pod" && refused.class == RefusalClass::NameTaken;
+        let reads = observed.refusals.iter().filter(taken).map(|refused| {
+            let call = pods.get_metadata_opt(&refused.name);
+            async { read(&self.metrics, "get Pod", call).await }
+        });
+        let found = try_join_all(reads).await?;
+        let uid = &observed.resource.uid;
+        Ok(found.into_iter().flatten().filter_map(|pod| squatter(&pod.metadata, uid)).collect())
+    }
+}
+
+/// This pod as a squatter, unless it is ours.
+fn squatter(metadata: &ObjectMeta, uid: &str) -> Option<SquattedName> {
+    let owner = owner_unless(metadata, uid)?;
+    Some(SquattedName { kind: "Pod", name: metadata.name.clone().unwrap_or_default(), owner })
+}
+
+/// Who owns an object, in words; nothing if it is the resource with this UID.
+#[must_use]
+pub fn owner_unless(metadata: &ObjectMeta, uid: &str) -> Option<String> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    match owner {
+        None => Some("nobody".to_owned()),
+        Some(owner) if owner.uid == uid => None,
+        Some(owner) => Some(format!("{} {} (UID {})", owner.kind, owner.name, owner.uid)),
+    }
+}
+
+fn service(answer: Result<Option<Service>, ReadError>, uid: &str) -> SeenService {
+    match answer {
+        Ok(Some(service)) => SeenService::from_service(&service, uid),
+        Ok(None) => SeenService::Missing,
+        Err(error) => SeenService::Unknown(error.to_string()),
+    }
+}
+
+fn fresh_token() -> Result<launch::ClusterToken, ObserveError> {
+    format!("{:032x}", rand::random::<u128>()).parse().map_err(ObserveError::Token)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_token_comes_twice() {
+        assert_ne!(fresh_token().unwrap(), fresh_token().unwrap());
+    }
+
+    #[test]
+    fn an_object_without_our_controller_belongs_to_somebody_else() {
+        let table = [
+            (json!({}), Some("nobody")),
+            (json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u-1"}]), Some("nobody")),
+            (
+                json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u-2", "controller": true}]),
+                Some("ReplicaSet r (UID u-2)"),
+            ),
+            (
+                json!([{"apiVersion": "v1", "kind": "EtcdCluster", "name": "e", "uid": "u-1", "controller": true}]),
+                None,
+            ),
+        ];
+        for (owners, expected) in table {
+            let owners = if owners.is_array() { owners } else { json!([]) };
+            let metadata: ObjectMeta =
+                serde_json::from_value(json!({"name": "x", "ownerReferences": owners})).unwrap();
+            assert_eq!(owner_unless(&metadata, "u-1").as_deref(), expected);
+            assert_eq!(squatter(&metadata, "u-1").map(|s| s.owner).as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_service_that_could_not_be_read_is_unknown_and_not_missing() {
+        assert_eq!(service(Ok(None), "u"), SeenService::Missing);
+        let failed = service(Err(ReadError::NoAnswer { what: "get Service" }), "u");
+        assert!(matches!(failed, SeenService::Unknown(why) if why.contains("get Service")));
+    }
+}

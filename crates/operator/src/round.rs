@@ -1,0 +1,259 @@
+//! The loop's one turn, for one cluster: observe, plan, act, report.
+
+use std::{sync::Arc, time::Duration};
+
+use api::{EtcdCluster, condition, scope::Scope};
+use futures::future::join_all;
+use kube::Client;
+use planner::{Desired, OperatorIdentity, Plan, Timestamp, plan};
+use tokio::time::Instant;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use crate::{
+    act::{Acted, Actor},
+    gate::Gate,
+    leader::Leadership,
+    memory::{Key, Memories, Memory, Settled},
+    metrics::{ClusterFigures, ClusterLabels, Metrics},
+    observe::{Observation, ObserveError, Observer},
+    report::Reporter,
+};
+
+/// How often the world is looked at again at once before something else gets its turn.
+const TURNS: u32 = 10;
+/// After this many rounds in a row that did not go as planned, the next one waits.
+const PATIENCE: u32 = 3;
+/// Everything is looked at again after this time, whatever happens or not.
+const COMPLETE: Duration = Duration::from_mins(5);
+/// When nothing else says when, the cluster is looked at again after this time.
+const SAFETY_NET: Duration = Duration::from_mins(1);
+/// The shortest and the longest time until a round is repeated that failed.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+
+/// What every round needs.
+pub struct Context {
+    /// The way to the API server.
+    pub client: Client,
+    /// The door that every write passes.
+    pub gate: Gate,
+    /// Whether this process leads.
+    pub leadership: Leadership,
+    /// Which resources are ours.
+    pub scope: Scope,
+    /// What goes into the objects that are made.
+    pub operator: OperatorIdentity,
+    /// What is remembered between rounds.
+    pub memories: Memories,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Reads the world.
+    pub observer: Observer,
+    /// Says what was seen.
+    pub reporter: Reporter,
+}
+
+/// How a round ended.
+enum Ended {
+    /// There is nothing more to do until then.
+    Settled(Duration),
+    /// Something was done or has moved: look again at once.
+    Again,
+    /// It did not go as planned.
+    Failed,
+    /// The resource is gone, or not ours, or this process does not lead.
+    NotOurs,
+}
+
+impl Context {
+    /// Takes care of a cluster. When to look again; nothing if only an event can be a reason to.
+    ///
+    /// `version` is the resource's as the watch has it.
+    pub async fn take_care(&self, key: &Key, version: Option<&str>) -> Option<Duration> {
+        let slot = self.memories.of(key);
+        let mut memory = slot.memory.lock().await;
+        for turn in 0..TURNS {
+            let term = self.leadership.term()?;
+            let touched = slot.take_touched() || turn > 0;
+            let round = memory.round + 1;
+            memory.round = round;
+            let span = info_span!("round", cluster = %format_args!("{}/{}", key.namespace, key.name), round);
+            let begun = Instant::now();
+            let (ended, outcome) =
+                self.one(key, term, &mut memory, version.filter(|_| !touched)).instrument(span).await;
+            self.metrics.round(outcome, begun.elapsed().as_secs_f64());
+            match ended {
+                Ended::Settled(wait) => return Some(wait),
+                Ended::Again if memory.stumbles < PATIENCE => {}
+                Ended::Again | Ended::Failed => return Some(backoff(memory.stumbles)),
+                Ended::NotOurs => return None,
+            }
+        }
+        Some(BACKOFF.0)
+    }
+
+    async fn one(
+        &self,
+        key: &Key,
+        term: u64,
+        memory: &mut Memory,
+        version: Option<&str>,
+    ) -> (Ended, &'static str) {
+        memory.begin(term);
+        if let Some(wait) = self.glance(memory, version).await {
+            return (Ended::Settled(wait), "glance");
+        }
+        let observation = match self.observer.look(key, term, memory).await {
+            Ok(Some(observation)) if self.is_ours(&observation.resource) => observation,
+            Ok(_) => return (Ended::NotOurs, "settled"),
+            Err(error) => return (failed(memory, &error), "failed"),
+        };
+        let desired = Desired::from_resource(&observation.resource, &self.operator);
+        let plan = plan(&desired, &observation.observed);
+        self.say(&plan);
+        let acted = match &desired {
+            Ok(desired) => {
+                let actor = Actor { client: &self.client, gate: &self.gate, resource: &observation.resource };
+                actor.carry_out(&plan.steps, desired, memory).await
+            }
+            Err(_) => Acted::Nothing,
+        };
+        self.finish(key, observation, &plan, acted, memory).await
+    }
+
+    /// Asks only etcd, where nothing has happened to any object since there was nothing to do. When to look again, if that holds.
+    async fn glance(&self, memory: &mut Memory, version: Option<&str>) -> Option<Duration> {
+        let settled = memory.settled.take()?;
+        let unchanged = settled.observation.resource.metadata.resource_version.as_deref() == version;
+        if version.is_none() || !unchanged || settled.at.elapsed() >= COMPLETE {
+            return None;
+        }
+        let observation = self.observer.glance(&settled.observation, memory).await.ok()?;
+        let plan =
+            plan(&Desired::from_resource(&observation.resource, &self.operator), &observation.observed);
+        let quiet = plan.steps.is_empty() && !plan.report.is_news(&observation.observed.resource.status);
+        if !quiet {
+            return None;
+        }
+        memory.settled = Some(Settled { observation, ..settled });
+        Some(wait_of(&plan))
+    }
+
+    async fn finish(
+        &self,
+        key: &Key,
+        observation: Observation,
+        plan: &Plan,
+        acted: Acted,
+        memory: &mut Memory,
+    ) -> (Ended, &'static str) {
+        if matches!(acted, Acted::Nothing | Acted::Done | Acted::DoneRisky) {
+            memory.stumbles = 0;
+            let events = plan.events.iter().map(|event| self.reporter.event(&observation.resource, event));
+            join_all(events).await;
+        }
+        match acted {
+            Acted::NotLeading => return (Ended::NotOurs, "failed"),
+            Acted::DoneRisky => return (Ended::Again, "again"),
+            Acted::Stopped => {
+                memory.stumbles += 1;
+                if memory.stumbles < PATIENCE {
+                    return (Ended::Again, "again");
+                }
+            }
+            Acted::Nothing | Acted::Done => {}
+        }
+        self.measure(key, &observation, plan, memory);
+        match self.reporter.status(&observation.resource, &plan.report).await {
+            Err(failure) => {
+                warn!(%failure, "the status could not be written");
+                memory.stumbles += 1;
+                return (Ended::Failed, "failed");
+            }
+            // Somebody wrote the resource since; that is an event, and another round.
+            Ok(false) => debug!("the resource has moved since it was read"),
+            Ok(true) => {}
+        }
+        if acted == Acted::Stopped {
+            return (Ended::Failed, "failed");
+        }
+        let wait = wait_of(plan);
+        if acted == Acted::Nothing {
+            memory.settled = Some(Settled { observation, at: Instant::now() });
+        }
+        (Ended::Settled(wait), "settled")
+    }
+
+    fn is_ours(&self, resource: &EtcdCluster) -> bool {
+        self.scope.manages(resource.metadata.annotations.as_ref())
+    }
+
+    fn say(&self, plan: &Plan) {
+        for step in &plan.steps {
+            self.metrics.step(step.name());
+            info!(step = step.name(), "planned");
+        }
+        for waiting in &plan.waiting {
+            debug!(reason = waiting.reason.as_str(), sentence = %waiting.reason, "waiting");
+        }
+    }
+
+    fn measure(&self, key: &Key, observation: &Observation, plan: &Plan, memory: &mut Memory) {
+        let status = &plan.report.status;
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        let available = condition::find(conditions, api::ConditionType::Available);
+        let ready = status.members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
+        let figures = ClusterFigures {
+            wanted: observation.resource.spec.size,
+            ready: i64::try_from(ready).unwrap_or(i64::MAX),
+            available: available.is_some_and(|condition| condition.status == "True"),
+            waiting: plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect(),
+        };
+        if let Some(waiting) = plan.waiting.first().filter(|_| memory.figures.as_ref() != Some(&figures)) {
+            info!(reason = waiting.reason.as_str(), sentence = %waiting.reason, "waiting");
+        }
+        self.metrics.cluster(&labels(key), memory.figures.as_ref(), &figures);
+        memory.figures = Some(figures);
+    }
+
+    /// Forgets the clusters that are gone.
+    pub async fn forget(&self, exists: impl Fn(&Key) -> bool) {
+        for (key, slot) in self.memories.keep(exists) {
+            if let Some(figures) = &slot.memory.lock().await.figures {
+                self.metrics.forget(&labels(&key), figures);
+            }
+        }
+    }
+}
+
+fn labels(key: &Key) -> ClusterLabels {
+    ClusterLabels { namespace: key.namespace.clone(), cluster: key.name.clone() }
+}
+
+fn failed(memory: &mut Memory, error: &ObserveError) -> Ended {
+    memory.stumbles += 1;
+    warn!(%error, "the cluster could not be looked at");
+    Ended::Failed
+}
+
+/// How long nothing has to be done after this plan, unless something happens.
+fn wait_of(plan: &Plan) -> Duration {
+    let until =
+        |moment: Timestamp| Duration::try_from(moment.duration_since(Timestamp::now())).unwrap_or_default();
+    plan.wake_at.map_or(SAFETY_NET, until).clamp(Duration::from_millis(50), SAFETY_NET)
+}
+
+/// How long to wait after so many rounds that did not go as planned.
+fn backoff(stumbles: u32) -> Duration {
+    BACKOFF.0.saturating_mul(1 << stumbles.min(10)).min(BACKOFF.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_after_failures_grows_and_has_an_end() {
+        let waits: Vec<u128> = [0, 1, 3, 10, 1000].map(|n| backoff(n).as_millis()).to_vec();
+        assert_eq!(waits, [200, 400, 1600, 30_000, 30_000]);
+    }
+}

@@ -1,0 +1,42 @@
+//! WHAT WE DECIDE: `plan` looks at what is wanted ([`Desired`]) and at what is seen ([`Observed`]) and says what to do next.
+//!
+//! Pure and total: no I/O, no clock, no random, no panic. Time and a fresh token come in with [`Observed`]. A [`Step`] says what
+//! is to be done and what it was decided on; [`Step::lower`] turns it into [`Effect`]s, which the operator carries out against
+//! the real world and `sim` against its model. [`safety`] holds the invariants that no effect may break.
+//!
+//! So far a cluster is created and destroyed here. What comes later (resize, replacement, upgrade, seed bootstrap) is not
+//! done and is said: the plan waits with a reason, and neither adds nor removes a member.
+
+mod attempt;
+mod desired;
+mod digest;
+mod effect;
+mod id;
+pub mod manifest;
+mod observed;
+mod plan;
+mod rules;
+pub mod safety;
+mod status;
+mod step;
+mod view;
+mod waiting;
+
+#[cfg(test)]
+mod fixture;
+
+pub use attempt::Attempt;
+pub use desired::{Desired, OperatorIdentity, Problem};
+pub use effect::{Deadline, Effect};
+pub use id::{ClusterId, MemberId};
+pub use observed::{
+    Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
+    RefusedObject, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
+};
+pub use plan::{Plan, plan};
+pub use status::Report;
+pub use step::{BirthCause, SeenObject, Step};
+pub use waiting::Waiting;
+
+/// A moment, as the observer's clock has it.
+pub use k8s_openapi::jiff::Timestamp;

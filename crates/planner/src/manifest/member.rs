@@ -1,0 +1,72 @@
+//! The order that the launcher in a member's pod reads.
+
+use launch::{CorruptionChecks, Intent, InvalidMember, LaunchOrder, MemberLaunch, MemberName};
+
+use crate::{attempt::Attempt, desired::Desired};
+
+/// The order for one of the first members of an attempt.
+pub(super) fn first(
+    desired: &Desired,
+    attempt: &Attempt,
+    member: &MemberName,
+) -> Result<LaunchOrder, InvalidMember> {
+    let peers = desired
+        .members(attempt)
+        .into_iter()
+        .map(|name| desired.peer_url(&name).map(|url| (name, url)))
+        .collect::<Result<_, _>>()?;
+    let launch = MemberLaunch {
+        name: member.clone(),
+        peer_url: desired.peer_url(member)?,
+        client_url: desired.client_url(member)?,
+        peers,
+        token: attempt.token.clone(),
+        intent: Intent::NewCluster,
+        // At its first start a member has nothing to compare, and would only wait for peers that are starting as well.
+        checks: CorruptionChecks { at_start: false, on_compaction: true },
+    };
+    Ok(LaunchOrder::new(&launch, desired.version))
+}
+
+/// The same order for a member that has data: it may not start without any more. Nothing else changes, because this is written
+/// to a member as it is, not as the spec may want it by now.
+pub(crate) fn restarted(order: &LaunchOrder) -> LaunchOrder {
+    const STATE: &str = "--initial-cluster-state=";
+    let state = format!("{STATE}{}", Intent::Restart.initial_cluster_state());
+    let argv = order.argv.iter().map(|flag| if flag.starts_with(STATE) { &state } else { flag }).cloned();
+    LaunchOrder { intent: Intent::Restart, argv: argv.collect(), ..order.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn all_members_of_an_attempt_are_given_the_same_initial_cluster() {
+        let (desired, attempt) = (fixture::desired(), fixture::attempt(1));
+        let lists: Vec<String> = desired
+            .members(&attempt)
+            .iter()
+            .map(|member| first(&desired, &attempt, member).unwrap())
+            .map(|order| order.argv.into_iter().find(|flag| flag.starts_with("--initial-cluster=")).unwrap())
+            .collect();
+        assert_eq!(lists.len(), 3);
+        assert!(lists.iter().all(|list| *list == lists[0] && list.matches("http://").count() == 3));
+    }
+
+    #[test]
+    fn a_restart_differs_from_the_first_start_only_in_what_may_be_missing() {
+        let (desired, attempt) = (fixture::desired(), fixture::attempt(1));
+        let before = first(&desired, &attempt, &desired.members(&attempt)[0]).unwrap();
+        let after = restarted(&before);
+        assert!(before.intent.may_start_empty() && !after.intent.may_start_empty());
+        let changed: Vec<_> = before.argv.iter().zip(&after.argv).filter(|(a, b)| a != b).collect();
+        assert_eq!(
+            changed,
+            [(&"--initial-cluster-state=new".to_owned(), &"--initial-cluster-state=existing".to_owned())]
+        );
+        assert_eq!((before.seal, before.version), (after.seal.clone(), after.version));
+        assert_eq!(restarted(&after), after);
+    }
+}

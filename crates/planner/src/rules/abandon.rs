@@ -1,0 +1,230 @@
+//! An attempt that cannot form any more, or is not what the spec asks for, makes way for the next: new token, new names, new pods.
+//! Nothing is lost by it, since no client was let in yet; after the cluster has formed this never happens (invariant I8).
+//!
+//! A missing pod ends the attempt, whether it was ever made or not. From the outside the two look the same, and a member that
+//! started, voted and came back empty under its name can undo what the others hold for decided (invariant I5). So a name is used for
+//! one creation, right after the latch. The exception is a pod that the API server refused: that one is known not to exist.
+
+use std::time::Duration;
+
+use api::{Birth, Event, Reason};
+use launch::MemberName;
+
+use super::{Decision, Flow, Situation, after, first_birth};
+use crate::{
+    Waiting,
+    observed::{ContainerState, SeenMember, SeenPod},
+    step::BirthCause,
+};
+
+/// How long a started member may be silent before it counts as lost. A stuck process is restarted by the kubelet long before; so this
+/// is about nodes that are gone, which nobody else tells us of.
+const SILENCE: Duration = Duration::from_mins(5);
+
+pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
+    let Some(birth) = situation.view.birth.filter(|birth| !birth.formed) else { return Flow::Next };
+    if !decision.act.is_empty() {
+        return Flow::Next;
+    }
+    let Some((cause, member, why)) = cause(situation) else { return Flow::Next };
+    let pause = pause_after(birth).saturating_sub(situation.observed.birth_known_for);
+    if !pause.is_zero() {
+        let reason = Reason::BirthAbandoned { incarnation: birth.incarnation, why };
+        decision.wait(Waiting::passing(reason).until(after(situation.observed.now, pause)));
+        return Flow::Next;
+    }
+    if first_birth::begin(situation, decision, cause) {
+        decision.events.push(Event::BirthAbandoned { member, incarnation: birth.incarnation, why });
+    }
+    Flow::Next
+}
+
+/// The first attempts follow each other at once. One that fails again and again has a cause that speed does not cure.
+fn pause_after(birth: &Birth) -> Duration {
+    let doublings = birth.incarnation.saturating_sub(3).clamp(0, 6);
+    if doublings == 0 { Duration::ZERO } else { Duration::from_secs(1 << doublings) }
+}
+
+/// Why the attempt is over: the cause, a member that shows it, and a sentence.
+fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
+    let attempt = situation.view.attempt.as_ref()?;
+    let inputs = situation.desired.inputs();
+    if let Some(pod) = situation.view.current().find(|pod| pod.inputs.as_ref() != Some(&inputs)) {
+        let why = format!("the spec has changed since pod {} was made", pod.name);
+        return Some((BirthCause::SpecChanged, pod.name.clone(), why));
+    }
+    let members = situation.desired.members(attempt);
+    let losses: Vec<(MemberName, String)> =
+        members.into_iter().filter_map(|member| loss(situation, &member).map(|why| (member, why))).collect();
+    let (member, why) = losses.first()?;
+    let why = format!("member {member} is lost, {why}");
+    let (member, lost) = (member.to_string(), losses.iter().map(|(member, _)| member.clone()).collect());
+    Some((BirthCause::Lost(lost), member, why))
+}
+
+/// Why a member is lost, if it is. One that never started is not: it is waited for.
+fn loss(situation: &Situation<'_>, member: &MemberName) -> Option<String> {
+    let Some(pod) = situation.view.pod_of(member) else {
+        let refused = situation.observed.refusal("Pod", member.as_str()).is_some();
+        return (!refused).then(|| "its pod is gone or was never made".to_owned());
+    };
+    pod.loss().or_else(|| silence(situation, pod, member))
+}
+
+/// A process that runs as far as anybody knows, and has said nothing for minutes.
+fn silence(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Option<String> {
+    let Some(SeenMember::Unknown { silent_for, .. }) = situation.observed.members.get(member) else {
+        return None;
+    };
+    let runs = pod.etcd().is_some_and(|etcd| etcd.state == ContainerState::Running);
+    let lost = runs && !pod.is_ready() && *silent_for >= SILENCE;
+    lost.then(|| format!("it has not answered for {} minutes", silent_for.as_secs() / 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        RefusalClass, RefusedObject, Step,
+        fixture::{World, birth, container, desired_of, ended, waiting},
+        observed::PodPhase,
+    };
+
+    fn refuse(world: &mut World, ordinal: usize) {
+        let name = world.name(ordinal).to_string();
+        world.observed.pods.retain(|pod| pod.name != name);
+        let at = "2026-01-01T00:09:58Z".parse().unwrap();
+        let class = RefusalClass::Quota;
+        world.observed.refusals.push(RefusedObject {
+            kind: "Pod",
+            name,
+            class,
+            message: "full".to_owned(),
+            at,
+        });
+    }
+
+    fn abandons(world: &World) -> bool {
+        world.steps().contains(&"LatchBirth")
+    }
+
+    type Change = fn(&mut World);
+
+    #[test]
+    fn a_lost_member_ends_the_attempt() {
+        let table: [(&str, Change); 9] = [
+            ("a pod is gone", |w| drop(w.observed.pods.remove(1))),
+            ("all pods are gone", |w| w.observed.pods.clear()),
+            ("a pod is being deleted", |w| w.pod(1).deleting = true),
+            ("a pod was evicted", |w| w.pod(1).phase = PodPhase::Failed),
+            ("a pod is over", |w| w.pod(1).phase = PodPhase::Succeeded),
+            ("a pod of that name is not ours", |w| w.pod(1).owner_uid = None),
+            ("its data is gone", |w| {
+                let refusal = launch::Refusal::DataLost { member: "a".to_owned() };
+                let end = ContainerState::Terminated(ended(&refusal.to_termination_message()));
+                w.pod(1).containers = vec![container(end)];
+            }),
+            ("its node is gone", |w| {
+                w.answer(1);
+                w.silence(1, SILENCE);
+            }),
+            ("its node is gone while the others serve", |w| {
+                (0..3).for_each(|ordinal| w.answer(ordinal));
+                w.silence(1, SILENCE);
+            }),
+        ];
+        for (loss, change) in table {
+            let mut world = World::forming();
+            change(&mut world);
+            assert!(abandons(&world), "{loss}");
+            let plan = world.plan();
+            assert_eq!(plan.events.len(), 1, "{loss}");
+            assert!(plan.events[0].is_warning());
+            let latch = plan.steps.iter().find(|step| step.is_risky()).unwrap();
+            let Step::LatchBirth { birth, because, .. } = latch else { panic!("{latch:?}") };
+            assert_eq!(
+                (birth.incarnation, birth.formed, birth.token.as_str()),
+                (2, false, "fresh"),
+                "{loss}"
+            );
+            assert!(matches!(because, BirthCause::Lost(_)), "{loss}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_never_started_or_is_slow_is_waited_for() {
+        let table: [(&str, Change); 7] = [
+            ("pods are new", |_| ()),
+            ("no node takes it", |w| w.pod(1).unschedulable = Some("0/3 nodes".to_owned())),
+            ("its image is not there", |w| {
+                w.pod(1).containers = vec![container(waiting("ImagePullBackOff", "no such image"))];
+            }),
+            ("a quota refused it", |w| refuse(w, 1)),
+            ("the launcher refused another version", |w| {
+                let refusal = launch::Refusal::OrderMissing;
+                w.pod(1).containers =
+                    vec![container(ContainerState::Terminated(ended(&refusal.to_termination_message())))];
+            }),
+            ("it was silent for a while", |w| {
+                w.answer(1);
+                w.silence(1, SILENCE.saturating_sub(Duration::from_secs(1)));
+            }),
+            ("we cannot reach it, and the kubelet can", |w| {
+                w.answer(1);
+                w.silence(1, SILENCE);
+                w.pod(1).ready = crate::Readiness::Ready;
+            }),
+        ];
+        for (situation, change) in table {
+            let mut world = World::forming();
+            change(&mut world);
+            assert!(!abandons(&world), "{situation}");
+        }
+    }
+
+    #[test]
+    fn a_spec_that_changed_before_the_cluster_had_formed_begins_anew() {
+        for spec in [
+            r#"{"size": 1}"#,
+            r#"{"size": 5}"#,
+            r#"{"size": 3, "version": "3.5.33"}"#,
+            r#"{"size": 3, "pod": {"nodeSelector": {"a": "b"}}}"#,
+        ] {
+            let mut world = World::forming();
+            world.desired = desired_of(spec);
+            assert!(abandons(&world), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_formed_cluster_is_never_abandoned_whatever_is_lost() {
+        let losses: [Change; 3] = [
+            |w| drop(w.observed.pods.remove(1)),
+            |w| {
+                w.observed.pods.clear();
+                w.observed.members.clear();
+            },
+            |w| w.desired = desired_of(r#"{"size": 5, "version": "3.5.33"}"#),
+        ];
+        for change in losses {
+            let mut world = World::formed();
+            change(&mut world);
+            assert!(world.plan().steps.iter().all(|step| !step.is_risky()), "{:?}", world.steps());
+        }
+    }
+
+    #[test]
+    fn attempts_that_fail_again_and_again_come_more_slowly() {
+        for (incarnation, seconds) in [(1, 0), (3, 0), (4, 2), (5, 4), (9, 64), (99, 64), (i64::MAX, 64)] {
+            assert_eq!(pause_after(&birth(incarnation)), Duration::from_secs(seconds), "{incarnation}");
+        }
+        let mut world = World::new(r#"{"size": 3}"#);
+        world.born(birth(5));
+        world.observed.birth_known_for = Duration::from_secs(1);
+        assert!(!abandons(&world) && world.waits().contains(&"BirthAbandoned"));
+        let waiting = world.plan().waiting;
+        assert_eq!(waiting[0].until.unwrap().to_string(), "2026-01-01T00:10:03Z");
+        world.observed.birth_known_for = Duration::from_secs(4);
+        assert!(abandons(&world));
+    }
+}

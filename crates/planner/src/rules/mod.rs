@@ -1,0 +1,146 @@
+//! The rules, in the order in which they are asked. Each is one file: its sentence, its function, its table of tests.
+
+mod abandon;
+mod adoption;
+mod deleting;
+mod empty_start;
+mod first_birth;
+mod formed;
+mod later;
+mod members;
+mod not_supported;
+mod paused;
+mod refused_pods;
+mod services;
+mod spec_rejected;
+mod strays;
+
+use std::time::Duration;
+
+use crate::{Desired, Observed, Problem, Step, Timestamp, Waiting, attempt::Attempt, view::View};
+
+/// Whether the next rule is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Next,
+    Stop,
+}
+
+/// The rules that need no valid spec.
+const GATES: &[fn(&Observed, &mut Decision) -> Flow] = &[
+    // A resource that is being deleted is left to Kubernetes.
+    deleting::ask,
+];
+
+/// The rules, in order.
+const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
+    // A paused cluster is watched and not touched.
+    paused::ask,
+    // A resource that has been used before and has no record of its birth is never started as new.
+    adoption::ask,
+    // What this operator cannot do yet, and what would be worse to go without, is waited for before any pod exists.
+    not_supported::ask,
+    // A member that has data loses the permission to start without.
+    empty_start::ask,
+    // A resource without a birth gets one, and right after it its pods.
+    first_birth::ask,
+    // A cluster whose members all serve has formed.
+    formed::ask,
+    // An attempt that cannot form any more, or is not what the spec asks for, makes way for the next.
+    abandon::ask,
+    // A pod that the API server refused is tried again.
+    refused_pods::ask,
+    // Both Services exist, and select the members of the attempt that counts; without them no attempt begins.
+    services::ask,
+    // Pods of attempts that were abandoned are deleted, one in a round.
+    strays::ask,
+    // What each member waits for is said.
+    members::ask,
+    // What a formed cluster needs and this operator does not do yet is said, and not done.
+    later::ask,
+];
+
+/// What a rule looks at.
+struct Situation<'a> {
+    desired: &'a Desired,
+    observed: &'a Observed,
+    view: View<'a>,
+}
+
+/// What the rules have decided so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Decision {
+    /// Harmless steps.
+    pub(crate) ensures: Vec<Step>,
+    /// One risky step, and what follows from it.
+    pub(crate) act: Vec<Step>,
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) events: Vec<api::Event>,
+    /// Whether every copy of the data is gone.
+    pub(crate) lost: bool,
+    look_again: Option<Timestamp>,
+}
+
+impl Decision {
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        self.ensures.iter().chain(&self.act).cloned().collect()
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Timestamp> {
+        self.waiting.iter().filter_map(|waiting| waiting.until).chain(self.look_again).min()
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        if !self.waiting.iter().any(|other| other.reason == waiting.reason) {
+            self.waiting.push(waiting);
+        }
+    }
+
+    /// Looks again then, even if nothing happens.
+    fn look_again(&mut self, moment: Option<Timestamp>) {
+        self.look_again = self.look_again.into_iter().chain(moment).min();
+    }
+
+    /// The attempt that these steps begin.
+    fn begins(&self) -> Option<Attempt> {
+        self.act.iter().find_map(|step| match step {
+            Step::LatchBirth { birth, .. } => Attempt::of(birth).ok(),
+            _ => None,
+        })
+    }
+}
+
+/// A moment from now.
+fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
+    now.checked_add(duration).ok()
+}
+
+/// Asks the rules. What somebody has to put right comes first in what is waited for.
+pub(crate) fn decide(desired: &Result<Desired, Vec<Problem>>, observed: &Observed) -> Decision {
+    let mut decision = Decision::default();
+    ask_all(desired, observed, &mut decision);
+    decision.waiting.sort_by_key(|waiting| waiting.passes);
+    decision
+}
+
+fn ask_all(desired: &Result<Desired, Vec<Problem>>, observed: &Observed, decision: &mut Decision) {
+    for gate in GATES {
+        if gate(observed, decision) == Flow::Stop {
+            return;
+        }
+    }
+    let desired = match desired {
+        Ok(desired) => desired,
+        // A spec that breaks rules changes nothing.
+        Err(problems) => return spec_rejected::say(problems, decision),
+    };
+    let situation = Situation { desired, observed, view: View::of(observed) };
+    for rule in RULES {
+        if rule(&situation, decision) == Flow::Stop {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What this operator cannot do yet, and what would be worse to go without, is waited for before any pod exists: no member in plain
+//! text where TLS was asked for, none on scratch space where a claim was, no parallel start where a seed was.
+
+use api::{Bootstrap, Reason, not_yet};
+
+use super::{Decision, Flow, Situation, after};
+use crate::{Waiting, status::FRESH};
+
+pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
+    let desired = situation.desired;
+    let formed = situation.view.is_formed();
+    if !desired.held_back.is_empty() {
+        let fields = not_yet::as_text(&desired.held_back);
+        decision.wait(Waiting::blocked(Reason::NotYetSupported { fields }));
+    } else if desired.bootstrap == Bootstrap::Seed && !formed {
+        decision.wait(Waiting::blocked(Reason::SeedNotYetSupported));
+    } else {
+        return Flow::Next;
+    }
+    if formed {
+        decision.look_again(after(situation.observed.now, FRESH));
+    }
+    Flow::Stop
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{World, desired_of};
+
+    #[test]
+    fn nothing_is_made_that_would_lack_what_was_asked_for() {
+        let table = [
+            (r#"{"size": 3, "TLS": {"static": {"member": {"peerSecret": "p"}}}}"#, "NotYetSupported"),
+            (
+                r#"{"size": 3, "pod": {"persistentVolumeClaimSpec": {"resources": {"requests": {"storage": "1Gi"}}}}}"#,
+                "NotYetSupported",
+            ),
+            (r#"{"size": 3, "bootstrap": "Seed"}"#, "SeedNotYetSupported"),
+        ];
+        for (spec, reason) in table {
+            for mut world in [World::new(spec), World::forming(), World::up()] {
+                world.desired = desired_of(spec);
+                assert_eq!((world.steps(), world.waits()), (vec![], vec![reason]), "{spec}");
+            }
+        }
+    }
+
+    #[test]
+    fn how_a_cluster_started_does_not_matter_once_it_has() {
+        let mut world = World::formed();
+        world.desired = desired_of(r#"{"size": 3, "bootstrap": "Seed"}"#);
+        assert_eq!((world.steps(), world.waits()), (Vec::<&str>::new(), Vec::<&str>::new()));
+    }
+}

@@ -1,0 +1,31 @@
+//! A paused cluster is watched and not touched. Status goes on telling how it is; deleting it still works.
+
+use api::Reason;
+
+use super::{Decision, Flow, Situation, after};
+use crate::{Waiting, status::FRESH};
+
+pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
+    if !situation.desired.paused {
+        return Flow::Next;
+    }
+    decision.wait(Waiting::blocked(Reason::Paused));
+    if situation.view.is_formed() {
+        decision.look_again(after(situation.observed.now, FRESH));
+    }
+    Flow::Stop
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{World, desired_of};
+
+    #[test]
+    fn a_paused_cluster_is_not_touched_in_any_state() {
+        for mut world in [World::new(r#"{"size": 3}"#), World::forming(), World::up(), World::formed()] {
+            world.desired = desired_of(r#"{"size": 3, "paused": true}"#);
+            assert_eq!((world.steps(), world.waits()), (vec![], vec!["Paused"]));
+            assert_eq!(world.plan().report.status.control_paused, Some(true));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The report, state by state.
+
+use std::time::Duration;
+
+use super::*;
+use crate::fixture::{World, container, desired_of, waiting};
+
+fn status(world: &World) -> EtcdClusterStatus {
+    world.plan().report.status
+}
+
+/// Status and reason of a condition, as one text; empty if there is none.
+fn said(world: &World, type_: ConditionType) -> String {
+    let status = status(world);
+    let found = condition::find(status.conditions.as_deref().unwrap_or_default(), type_);
+    found.map(|found| is(&found.status, found.reason.as_deref().unwrap_or_default())).unwrap_or_default()
+}
+
+fn is(status: &str, reason: &str) -> String {
+    format!("{status}: {reason}")
+}
+
+#[test]
+fn a_formed_cluster_reads_as_in_the_book() {
+    let world = World::formed();
+    let status = status(&world);
+    let mut names: Vec<String> = (0..3).map(|ordinal| world.name(ordinal).to_string()).collect();
+    names.sort_unstable();
+    assert_eq!(status.client_port, Some(2379));
+    assert_eq!(status.current_version.as_deref(), Some("3.6.14"));
+    assert_eq!(status.members, Some(MembersStatus { ready: Some(names), unready: None }));
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    assert_eq!(status.service_name.as_deref(), Some("example-client"));
+    assert_eq!((status.size, status.target_version, status.ready.as_deref()), (Some(3), None, Some("3/3")));
+    assert_eq!(said(&world, ConditionType::Available), is("True", "Cluster available"));
+    assert_eq!(said(&world, ConditionType::Progressing), is("False", "Settled"));
+    assert_eq!(said(&world, ConditionType::Scaling), "");
+    assert_eq!(status.birth, None);
+}
+
+type Change = fn(&mut World);
+/// Title, world, what happens to it, phase, Available, Progressing.
+type Row = (
+    &'static str,
+    fn() -> World,
+    Change,
+    Option<&'static str>,
+    (&'static str, &'static str),
+    (&'static str, &'static str),
+);
+
+const NOTHING: Change = |_| ();
+const NEW: fn() -> World = || World::new(r#"{"size": 3}"#);
+const STATES: &[Row] = &[
+    ("new", NEW, NOTHING, None, ("False", "RecordingBirth"), ("True", "RecordingBirth")),
+    (
+        "forming",
+        World::forming,
+        NOTHING,
+        Some("Creating"),
+        ("False", "Forming"),
+        ("True", "WaitingForPodStarted"),
+    ),
+    ("all up, not latched", World::up, NOTHING, Some("Creating"), ("False", "Forming"), ("True", "Forming")),
+    (
+        "image missing",
+        World::forming,
+        |w| w.pod(0).containers = vec![container(waiting("ErrImagePull", "no"))],
+        Some("Creating"),
+        ("False", "ImagePullFailing"),
+        ("False", "ImagePullFailing"),
+    ),
+    ("formed", World::formed, NOTHING, Some("Running"), ("True", "Cluster available"), ("False", "Settled")),
+    (
+        "one member down",
+        World::formed,
+        |w| w.silence(1, Duration::ZERO),
+        Some("Running"),
+        ("True", "Cluster available"),
+        ("True", "WaitingForPodReady"),
+    ),
+    (
+        "no quorum",
+        World::formed,
+        |w| (0..3).for_each(|ordinal| w.silence(ordinal, Duration::ZERO)),
+        Some("Running"),
+        ("False", "WaitingForQuorum"),
+        ("True", "WaitingForPodReady"),
+    ),
+    (
+        "ready pods that we cannot ask",
+        World::formed,
+        |w| w.observed.members.clear(),
+        Some("Running"),
+        ("Unknown", "MembersUnknown"),
+        ("True", "MembersUnknown"),
+    ),
+    (
+        "everything lost",
+        World::formed,
+        |w| {
+            w.observed.pods.clear();
+            w.observed.members.clear();
+        },
+        Some("Failed"),
+        ("False", "DataLost"),
+        ("False", "DataLost"),
+    ),
+    (
+        "bad spec on a running cluster",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 0}"#),
+        Some("Running"),
+        ("True", "Cluster available"),
+        ("False", "InvalidSpec"),
+    ),
+    (
+        "bad spec on a new one",
+        || World::new(r#"{"size": 0}"#),
+        NOTHING,
+        None,
+        ("False", "InvalidSpec"),
+        ("False", "InvalidSpec"),
+    ),
+];
+
+#[test]
+fn each_state_has_its_phase_and_its_conditions() {
+    for (title, start, change, phase, available, progressing) in STATES {
+        let mut world = start();
+        change(&mut world);
+        assert_eq!(status(&world).phase.as_deref(), *phase, "{title}");
+        assert_eq!(said(&world, ConditionType::Available), is(available.0, available.1), "{title}");
+        assert_eq!(said(&world, ConditionType::Progressing), is(progressing.0, progressing.1), "{title}");
+    }
+}
+
+#[test]
+fn a_phase_is_never_written_before_the_birth_it_would_be_mistaken_without() {
+    for spec in [
+        r#"{"size": 3}"#,
+        r#"{"size": 0}"#,
+        r#"{"size": 3, "paused": true}"#,
+        r#"{"size": 3, "bootstrap": "Seed"}"#,
+    ] {
+        assert_eq!(status(&World::new(spec)).phase, None, "{spec}");
+    }
+}
+
+#[test]
+fn a_quiet_cluster_has_no_news() {
+    let mut world = World::formed();
+    let first = world.plan().report;
+    assert!(first.is_news(&world.observed.resource.status));
+    let birth = world.observed.resource.status.birth.clone();
+    world.observed.resource.status = EtcdClusterStatus { birth, ..first.status };
+    world.observed.now = "2026-01-01T09:00:00Z".parse().unwrap();
+    for ordinal in 0..3 {
+        world.change_answer(ordinal, |answer| answer.raft_index += 1000);
+    }
+    assert!(!world.plan().report.is_news(&world.observed.resource.status));
+}
+
+#[test]
+fn what_is_set_and_does_nothing_and_what_is_unwise_is_said() {
+    let world = World::new(r#"{"size": 4, "pod": {"busyboxImage": "b:1"}}"#);
+    assert_eq!(said(&world, ConditionType::FieldsIgnored), is("True", "FieldsWithoutEffect"));
+    assert_eq!(said(&world, ConditionType::SpecAccepted), is("True", "EvenSize"));
+    let held = World::new(r#"{"size": 3, "TLS": {"static": {"member": {"peerSecret": "p"}}}}"#);
+    assert_eq!(said(&held, ConditionType::SpecAccepted), is("False", "NotYetSupported"));
+    assert_eq!(said(&held, ConditionType::Available), is("False", "NotYetSupported"));
+}
+
+#[test]
+fn several_reasons_are_told_in_one_condition_and_many_are_counted() {
+    let mut world = World::forming();
+    for ordinal in 0..3 {
+        world.pod(ordinal).unschedulable = Some("0/3 nodes".to_owned());
+    }
+    let status = status(&world);
+    let progressing =
+        condition::find(status.conditions.as_deref().unwrap(), ConditionType::Progressing).unwrap();
+    for ordinal in 0..3 {
+        assert!(progressing.message.as_ref().unwrap().contains(world.name(ordinal).as_str()));
+    }
+    assert!(join(&[Reason::Paused, Reason::Paused, Reason::Paused, Reason::Paused]).ends_with("and 1 more"));
+}
+
+#[test]
+fn what_was_true_of_the_members_is_kept_while_nobody_answers() {
+    let mut world = World::formed();
+    world.observed.resource.status.size = Some(3);
+    world.observed.members.clear();
+    world.observed.pods.clear();
+    let status = status(&world);
+    assert_eq!((status.size, status.reason.is_some(), status.ready.as_deref()), (Some(3), true, Some("0/3")));
+}

@@ -1,0 +1,142 @@
+//! What is seen, sorted by the attempt that counts: the questions that several rules and the report ask.
+
+use api::Birth;
+use launch::MemberName;
+
+use crate::{
+    attempt::Attempt,
+    id::MemberId,
+    observed::{Answer, Observed, SeenPod},
+};
+
+/// The largest cluster there is.
+pub(crate) const MAX_SIZE: usize = 7;
+
+/// What is seen, with the attempt that counts.
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) observed: &'a Observed,
+    pub(crate) birth: Option<&'a Birth>,
+    /// The attempt of that birth; none if its token is none.
+    pub(crate) attempt: Option<Attempt>,
+    names: Vec<MemberName>,
+}
+
+/// What a pod is to the attempt that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kinship {
+    /// One of its members.
+    Current,
+    /// Of an attempt before it.
+    Older,
+    /// Neither: the record and the pods contradict each other.
+    Strange,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn of(observed: &'a Observed) -> Self {
+        let birth = observed.resource.birth();
+        let attempt = birth.and_then(|birth| Attempt::of(birth).ok());
+        let names = attempt
+            .as_ref()
+            .map(|attempt| attempt.members(&observed.resource.name, MAX_SIZE))
+            .unwrap_or_default();
+        Self { observed, birth, attempt, names }
+    }
+
+    pub(crate) fn is_formed(&self) -> bool {
+        self.birth.is_some_and(|birth| birth.formed)
+    }
+
+    /// What a pod of ours is. Its name decides before its label: labels can be edited, and a member must not be deleted for it.
+    pub(crate) fn kinship(&self, pod: &SeenPod) -> Kinship {
+        let Some(attempt) = &self.attempt else { return Kinship::Strange };
+        let label = pod.attempt.as_deref();
+        if self.names.iter().any(|name| name.as_str() == pod.name) || label == Some(attempt.label().as_str())
+        {
+            return Kinship::Current;
+        }
+        match label.and_then(Attempt::incarnation_in) {
+            Some(number) if number < attempt.incarnation => Kinship::Older,
+            _ => Kinship::Strange,
+        }
+    }
+
+    /// Our pods of this kinship.
+    pub(crate) fn pods(&self, kinship: Kinship) -> impl Iterator<Item = &'a SeenPod> {
+        self.observed.own_pods().filter(move |pod| self.kinship(pod) == kinship)
+    }
+
+    /// The pods of the attempt that counts.
+    pub(crate) fn current(&self) -> impl Iterator<Item = &'a SeenPod> {
+        self.pods(Kinship::Current)
+    }
+
+    /// The pod of a member of the attempt that counts.
+    pub(crate) fn pod_of(&self, member: &MemberName) -> Option<&'a SeenPod> {
+        self.current().find(|pod| pod.name == member.as_str())
+    }
+
+    /// The answers of the members through which a linearizable read succeeded, in the cluster that was latched if one was.
+    pub(crate) fn serving(&self) -> impl Iterator<Item = (&'a SeenPod, &'a Answer)> {
+        let latched = self.birth.and_then(|birth| birth.cluster_id.as_deref());
+        self.current()
+            .filter_map(|pod| self.observed.answer(&pod.name).map(|answer| (pod, answer)))
+            .filter(|(_, answer)| answer.linearizable && !answer.learner)
+            .filter(move |(_, answer)| latched.is_none_or(|id| id == answer.cluster_id.to_string()))
+    }
+
+    /// The member list that somebody read through a quorum.
+    pub(crate) fn member_list(&self) -> Option<&'a Answer> {
+        self.serving().map(|(_, answer)| answer).max_by_key(|answer| answer.raft_index)
+    }
+
+    /// How many voters there are, as far as can be told.
+    pub(crate) fn voters(&self) -> usize {
+        let listed = self.member_list().map(|list| list.members.iter().filter(|m| !m.learner).count());
+        let recorded = self.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
+        listed.unwrap_or_else(|| self.current().count().max(recorded.unwrap_or(0)))
+    }
+
+    /// The member IDs in an answer's list.
+    pub(crate) fn listed_ids(answer: &Answer) -> Vec<MemberId> {
+        let mut ids: Vec<MemberId> = answer.members.iter().map(|member| member.id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{World, attempt};
+
+    #[test]
+    fn a_pod_is_known_by_its_name_first_and_by_its_label_second() {
+        let mut world = World::forming();
+        let stray = attempt(1).member("example", 0).unwrap();
+        world.add_pod(&attempt(1), &stray);
+        let table = [
+            (stray.as_str(), Some("0-x"), Kinship::Current),
+            (stray.as_str(), None, Kinship::Current),
+            ("example-other", Some(attempt(1).label().as_str()), Kinship::Current),
+            ("example-other", Some("0-x"), Kinship::Older),
+            ("example-other", Some("1-x"), Kinship::Strange),
+            ("example-other", Some("2-x"), Kinship::Strange),
+            ("example-other", None, Kinship::Strange),
+        ]
+        .map(|(name, label, kinship)| (name.to_owned(), label.map(str::to_owned), kinship));
+        for (name, label, kinship) in table {
+            let pod = SeenPod { name, attempt: label, ..world.pod(3).clone() };
+            assert_eq!(View::of(&world.observed).kinship(&pod), kinship, "{} {:?}", pod.name, pod.attempt);
+        }
+    }
+
+    #[test]
+    fn a_foreign_pod_with_our_labels_is_nobody() {
+        let mut world = World::forming();
+        world.pod(0).owner_uid = Some("another".to_owned());
+        world.pod(1).owner_uid = None;
+        assert_eq!(View::of(&world.observed).current().count(), 1);
+    }
+}

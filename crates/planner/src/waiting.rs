@@ -1,0 +1,115 @@
+//! Why something is not done in this round: data, never an error and never a sleep.
+
+use api::Reason;
+
+use std::time::Duration;
+
+use crate::{
+    Timestamp,
+    observed::{RefusalClass, RefusedObject, SquattedName},
+};
+
+/// A reason for not doing something, and when to look again where no event will tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Why. The word for machines and the sentence for people are the API's.
+    pub reason: Reason,
+    /// Whether it passes without anybody doing anything; otherwise somebody has to act.
+    pub passes: bool,
+    /// When to look again, at the latest.
+    pub until: Option<Timestamp>,
+}
+
+impl Waiting {
+    /// Something that comes by itself.
+    #[must_use]
+    pub fn passing(reason: Reason) -> Self {
+        Self { reason, passes: true, until: None }
+    }
+
+    /// Something that somebody has to put right.
+    #[must_use]
+    pub fn blocked(reason: Reason) -> Self {
+        Self { reason, passes: false, until: None }
+    }
+
+    /// The same, looked at again then.
+    #[must_use]
+    pub fn until(self, moment: Option<Timestamp>) -> Self {
+        Self { until: moment, ..self }
+    }
+}
+
+/// How long a refused write is left alone: what refused it, a quota or a permission, changes without an event for us.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What to wait for, while it is too soon to try again what was refused.
+pub(crate) fn too_soon(refused: &RefusedObject, now: Timestamp) -> Option<Waiting> {
+    let due = refused.at.checked_add(RETRY).ok()?;
+    (now < due).then(|| Waiting::blocked(reason_of(refused)).until(Some(due)))
+}
+
+/// The reason of a refusal.
+pub(crate) fn reason_of(refused: &RefusedObject) -> Reason {
+    let (kind, name, message) = (refused.kind.to_owned(), refused.name.clone(), refused.message.clone());
+    match refused.class {
+        RefusalClass::Quota => Reason::QuotaExceeded { kind, name, message },
+        RefusalClass::Permission => Reason::PermissionMissing { kind, name, message },
+        RefusalClass::Rejected => Reason::CreationRefused { kind, name, message },
+        RefusalClass::NameTaken => Reason::NameTaken { kind, name, owner: message },
+        RefusalClass::NamespaceTerminating => Reason::NamespaceTerminating { namespace: message },
+        RefusalClass::CrdOutdated => Reason::CrdOutdated { crd: message },
+    }
+}
+
+/// The reason for leaving a name alone.
+pub(crate) fn taken(squatted: &SquattedName) -> Reason {
+    let (kind, name, owner) = (squatted.kind.to_owned(), squatted.name.clone(), squatted.owner.clone());
+    Reason::NameTaken { kind, name, owner }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_sentence_with_the_name_of_what_was_refused() {
+        let classes = [
+            (RefusalClass::Quota, "QuotaExceeded"),
+            (RefusalClass::Permission, "PermissionMissing"),
+            (RefusalClass::Rejected, "CreationRefused"),
+            (RefusalClass::NameTaken, "NameTaken"),
+            (RefusalClass::NamespaceTerminating, "NamespaceTerminating"),
+            (RefusalClass::CrdOutdated, "CrdOutdated"),
+        ];
+        for (class, word) in classes {
+            let at = "2026-01-01T00:00:00Z".parse().unwrap();
+            let refused = RefusedObject {
+                kind: "Pod",
+                name: "a-1".to_owned(),
+                class,
+                message: "theirs".to_owned(),
+                at,
+            };
+            let reason = reason_of(&refused);
+            assert_eq!(reason.as_str(), word);
+            assert!(reason.to_string().contains("theirs"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_refused_write_is_left_alone_for_a_while_and_then_tried_again() {
+        let moment = |second: u32| format!("2026-01-01T00:00:{second:02}Z").parse().unwrap();
+        let refused = RefusedObject {
+            kind: "Pod",
+            name: "a-1".to_owned(),
+            class: RefusalClass::Quota,
+            message: String::new(),
+            at: moment(10),
+        };
+        for (now, waits) in [(5, true), (10, true), (14, true), (15, false), (40, false)] {
+            assert_eq!(too_soon(&refused, moment(now)).is_some(), waits, "{now}");
+        }
+        assert_eq!(too_soon(&refused, moment(11)).unwrap().until, Some(moment(15)));
+    }
+}

@@ -1,0 +1,161 @@
+//! What the end-to-end tests share: the operator in a namespace, clusters in it, and a client.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use api::EtcdCluster;
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{Api, ResourceExt as _};
+use testbed::kit::{Cluster, Exec, Output, TestNamespace, check, wait_for};
+
+/// Long enough for a busy machine, short enough to be waited for.
+pub const SOON: Duration = Duration::from_mins(2);
+
+/// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
+pub const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
+
+/// A file of the repository.
+pub fn file(path: &str) -> anyhow::Result<String> {
+    let path = repository().join(path);
+    fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+/// The repository's root.
+#[must_use]
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Has the CRDs, and waits until the API server serves them.
+pub async fn crds(cluster: &Cluster) -> anyhow::Result<()> {
+    cluster.apply(&file("deploy/crds.yaml")?).await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    for crd in api::crd::all() {
+        wait_for(&crds, &crd.name_any(), SOON, "to be established", established).await?;
+    }
+    Ok(())
+}
+
+fn established(crd: Option<&CustomResourceDefinition>) -> Result<(), String> {
+    let conditions = crd.and_then(|crd| crd.status.as_ref()?.conditions.as_ref());
+    let holds = |kind: &str| {
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition.type_ == kind && condition.status == "True")
+    };
+    if holds("Established") && holds("NamesAccepted") { Ok(()) } else { Err("not established".to_owned()) }
+}
+
+/// The operator in this namespace, from the book's files with the one edit that the book describes.
+pub async fn operator(ns: &TestNamespace) -> anyhow::Result<()> {
+    crds(ns.cluster()).await?;
+    for name in ["sa", "role", "rolebinding", "deployment"] {
+        let manifest = file(&format!("example/etcd-operator-{name}.yaml"))?;
+        ns.apply(&manifest.replace("namespace: default", &format!("namespace: {}", ns.name()))).await?;
+    }
+    operator_available(ns).await
+}
+
+/// Waits until the operator of this namespace runs.
+pub async fn operator_available(ns: &TestNamespace) -> anyhow::Result<()> {
+    let deployments: Api<Deployment> = ns.api();
+    wait_for(&deployments, "etcd-operator", SOON, "to be available", check::deployment_available).await?;
+    Ok(())
+}
+
+/// Sets how many operators run in this namespace.
+pub async fn operator_replicas(ns: &TestNamespace, replicas: u8) -> anyhow::Result<()> {
+    ns.kubectl(&["scale", "deployment/etcd-operator", &format!("--replicas={replicas}")]).await?.success()?;
+    ns.kubectl(&["rollout", "status", "deployment/etcd-operator", "--timeout=120s"]).await?.success()?;
+    if replicas == 0 {
+        ns.kubectl(&["wait", "--for=delete", "pod", "-l", "name=etcd-operator", "--timeout=120s"])
+            .await?
+            .success()?;
+    }
+    Ok(())
+}
+
+/// The manifest of a cluster.
+#[must_use]
+pub fn etcd_cluster(name: &str, size: u8, version: &str) -> String {
+    format!(
+        "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata: {{name: {name}}}\n\
+         spec: {{size: {size}, version: \"{version}\"}}\n"
+    )
+}
+
+/// Waits until a cluster runs with all its members, by its own word.
+pub async fn running(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster> {
+    let clusters: Api<EtcdCluster> = ns.api();
+    Ok(wait_for(&clusters, name, SOON, "to run with all its members", is_running).await?)
+}
+
+fn is_running(cluster: Option<&EtcdCluster>) -> Result<EtcdCluster, String> {
+    let cluster = cluster.ok_or("there is no such cluster")?;
+    let value = serde_json::to_value(&cluster.status).unwrap_or_default();
+    let ready = value.pointer("/members/ready").and_then(|ready| ready.as_array()).map_or(0, Vec::len);
+    let size = cluster.spec.size.map_or(0, |size| usize::try_from(size).unwrap_or(0));
+    let phase = value.pointer("/phase").and_then(|phase| phase.as_str()).unwrap_or("no phase");
+    if phase == "Running"
+        && ready == size
+        && condition(cluster, "Available").is_some_and(|it| it.status == "True")
+    {
+        Ok(cluster.clone())
+    } else {
+        Err(format!("{phase}, {ready} of {size} ready: {value}"))
+    }
+}
+
+/// A condition as the status has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The word for machines.
+    pub reason: String,
+    /// The sentence for people.
+    pub message: String,
+}
+
+/// A condition of a cluster, by its type.
+#[must_use]
+pub fn condition(cluster: &EtcdCluster, kind: &str) -> Option<Seen> {
+    let status = serde_json::to_value(&cluster.status).ok()?;
+    let conditions = status.pointer("/conditions")?.as_array()?.clone();
+    let found =
+        conditions.into_iter().find(|condition| condition.get("type").is_some_and(|it| it == kind))?;
+    let text = |key: &str| found.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+    Some(Seen { status: text("status"), reason: text("reason"), message: text("message") })
+}
+
+/// A pod to run etcdctl in, as unprivileged as a restricted namespace wants it.
+pub async fn client_pod(ns: &TestNamespace) -> anyhow::Result<()> {
+    ns.apply(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: client}}\nspec:\n  terminationGracePeriodSeconds: 0\n  \
+         securityContext: {{runAsNonRoot: true, runAsUser: 1000, seccompProfile: {{type: RuntimeDefault}}}}\n  \
+         containers:\n  - name: client\n    image: {CLIENT_IMAGE}\n    command: [/bin/sh, -c, 'sleep 3600']\n    \
+         securityContext: {{allowPrivilegeEscalation: false, capabilities: {{drop: [ALL]}}}}\n"
+    ))
+    .await?;
+    ns.pod_ready("client").await?;
+    Ok(())
+}
+
+/// Runs etcdctl in the client pod, against the client Service of a cluster.
+pub async fn etcdctl(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<Output> {
+    let endpoint = format!("http://{cluster}-client:2379");
+    let command: Vec<_> =
+        ["etcdctl", "--endpoints", &endpoint, "--dial-timeout=30s", "--command-timeout=30s"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+    Ok(ns.exec_with("client", &command, Exec { deadline: SOON, ..Exec::default() }).await?)
+}

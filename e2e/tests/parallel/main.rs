@@ -1,0 +1,10 @@
+//! What users see, each in a namespace of its own with an operator of its own.
+
+mod deletion;
+mod rules_on_the_server;
+mod s05_members;
+mod s06_describe;
+mod s07_services;
+mod s08_client;
+mod s10_control_loop;
+mod versions_and_sizes;

@@ -1,0 +1,26 @@
+//! S8: the book's client puts and gets through the client Service.
+
+use anyhow::ensure;
+use e2e::{etcd_cluster, operator, running};
+use testbed::kit::in_namespace;
+
+const SCRIPT: &str = "export ETCDCTL_API=3
+export ETCDCSVC=http://example-etcd-cluster-client:2379
+etcdctl --endpoints $ETCDCSVC put foo bar
+etcdctl --endpoints $ETCDCSVC get foo
+";
+
+#[tokio::test]
+async fn s8_foo_is_read_back_as_bar_through_the_client_service() -> anyhow::Result<()> {
+    in_namespace("s8_client", async |ns| {
+        operator(&ns).await?;
+        ns.apply(&etcd_cluster("example-etcd-cluster", 3, "3.6.14")).await?;
+        running(&ns, "example-etcd-cluster").await?;
+        let run =
+            ["run", "--rm", "-i", "etcdctl", "--image", "quay.io/coreos/etcd", "--restart=Never", "--quiet"];
+        let said = ns.kubectl(&[&run[..], &["--", "/bin/sh", "-c", SCRIPT]].concat()).await?.success()?;
+        ensure!(said.contains("OK\nfoo\nbar"), "{said}");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,178 @@
+//! `make demo`: the seeds' story on a real cluster, told as it happens. It can be run twice.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt as _};
+use testbed::{
+    addons::DnsAnswers,
+    cluster::{self, Settings},
+    images::EtcdVersion,
+    instance::Instance,
+    kit::{Cluster, check, wait_for_all},
+};
+
+use crate::{deploy, image};
+
+const NAMESPACE: &str = "default";
+const CLUSTER: &str = "example-etcd-cluster";
+/// What the book creates, in its order.
+const OPERATOR: [&str; 5] = [
+    "etcd-operator-crd.yaml",
+    "etcd-operator-sa.yaml",
+    "etcd-operator-role.yaml",
+    "etcd-operator-rolebinding.yaml",
+    "etcd-operator-deployment.yaml",
+];
+const RESOURCE: &str = "etcd-cluster-cr.yaml";
+
+/// Tells the story.
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let named = env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty());
+    if !named {
+        heading("A Kubernetes with three nodes");
+        let checkout = image::repository()?;
+        let settings = Settings {
+            instance: Instance::Main,
+            checkout,
+            etcd: vec![EtcdVersion::DEFAULT],
+            dns: DnsAnswers::default(),
+        };
+        cluster::up(&settings).await?;
+    }
+    heading("Our image");
+    deploy::push_image().await?;
+
+    heading("The operator, from the files of the book");
+    let cluster = Cluster::connect().await?;
+    for file in OPERATOR {
+        apply(&cluster, file).await?;
+    }
+    deploy::operator_available(&cluster, NAMESPACE).await?;
+    println!("the operator runs");
+
+    heading("An EtcdCluster");
+    let applied = Instant::now();
+    apply(&cluster, RESOURCE).await?;
+    members_ready(&cluster, applied).await?;
+    client(&cluster).await?;
+    closing(begun);
+    Ok(())
+}
+
+fn heading(text: &str) {
+    println!("\n== {text}");
+}
+
+async fn apply(cluster: &Cluster, file: &str) -> anyhow::Result<()> {
+    let path: PathBuf = image::repository()?.join("example").join(file);
+    println!("$ kubectl apply -f example/{file}");
+    // Server-side: the CRD is larger than the annotation that a client-side apply would keep it in.
+    let arguments =
+        ["-n", NAMESPACE, "apply", "--server-side", "--force-conflicts", "-f", &path.to_string_lossy()];
+    println!("{}", cluster.kubectl(&arguments).await?.success()?);
+    Ok(())
+}
+
+/// Tells each change of each member's pod, until all are Ready.
+async fn members_ready(cluster: &Cluster, since: Instant) -> anyhow::Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
+    let labels = format!("etcd_cluster={CLUSTER}");
+    let mut told = BTreeMap::new();
+    wait_for_all(&pods, &labels, Duration::from_mins(5), "to be three and Ready", |pods| {
+        for pod in pods {
+            let state = state(pod);
+            if told.insert(pod.name_any(), state) != Some(state) {
+                println!("{:>6.1} s  {} {state}", since.elapsed().as_secs_f64(), pod.name_any());
+            }
+        }
+        check::pods_ready(3)(pods)
+    })
+    .await?;
+    println!("{:>6.1} s  all three members are Ready\n", since.elapsed().as_secs_f64());
+    let seen = cluster.kubectl(&["-n", NAMESPACE, "get", "etcdcluster", CLUSTER]).await?.success()?;
+    println!("$ kubectl get etcdcluster {CLUSTER}\n{seen}\n");
+    let services = cluster
+        .kubectl(&["-n", NAMESPACE, "get", "services", "--selector", &format!("etcd_cluster={CLUSTER}")])
+        .await?
+        .success()?;
+    println!("$ kubectl get services --selector etcd_cluster={CLUSTER}\n{services}");
+    Ok(())
+}
+
+/// How far a member's pod is, in the words of `kubectl get pods` as far as it has some.
+fn state(pod: &Pod) -> &'static str {
+    let status = pod.status.as_ref();
+    let scheduled = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let initialised = status.and_then(|status| status.init_container_statuses.as_ref()).is_some_and(|all| {
+        all.iter().all(|container| container.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+    });
+    match status.and_then(|status| status.phase.as_deref()) {
+        Some("Running") if check::pod_ready(Some(pod)).is_ok() => "Ready",
+        Some("Running") => "Running",
+        _ if initialised => "PodInitializing",
+        _ if scheduled => "Init:0/1",
+        _ => "Pending",
+    }
+}
+
+/// The book's client: a pod that puts and gets through the client Service.
+async fn client(cluster: &Cluster) -> anyhow::Result<()> {
+    heading("A client");
+    let script = format!(
+        "export ETCDCTL_API=3\nexport ETCDCSVC=http://{CLUSTER}-client:2379\n\
+         etcdctl --endpoints $ETCDCSVC put foo bar\netcdctl --endpoints $ETCDCSVC get foo\n\
+         etcdctl --endpoints $ETCDCSVC endpoint status --cluster --write-out=table\n"
+    );
+    println!("$ kubectl run --rm -i etcdctl --image quay.io/coreos/etcd --restart=Never -- /bin/sh");
+    for line in script.lines() {
+        println!("  {line}");
+    }
+    // One that an interrupted demo left would be in the way.
+    cluster.kubectl(&["-n", NAMESPACE, "delete", "pod", "etcdctl", "--ignore-not-found", "--now"]).await?;
+    let run = [
+        "-n",
+        NAMESPACE,
+        "run",
+        "--rm",
+        "-i",
+        "etcdctl",
+        "--image",
+        "quay.io/coreos/etcd",
+        "--restart=Never",
+    ];
+    let said = cluster
+        .kubectl(&[&run[..], &["--quiet", "--", "/bin/sh", "-c", &script]].concat())
+        .await?
+        .success()?;
+    println!("{said}");
+    ensure!(said.contains("foo\nbar"), "foo was not read back as bar");
+    Ok(())
+}
+
+fn closing(begun: Instant) {
+    println!(
+        "\nfoo was read back as bar, {} after the demo began. It is all still running. Next:",
+        took(begun)
+    );
+    println!("  export KUBECONFIG=$(make -s kubeconfig)");
+    println!("  kubectl describe etcdcluster/{CLUSTER}");
+    println!("  kubectl get pods -l etcd_cluster={CLUSTER} -o wide");
+    println!("  kubectl run --rm -i --tty etcdctl --image quay.io/coreos/etcd --restart=Never -- /bin/sh");
+    println!("  kubectl logs deployment/etcd-operator");
+    println!("To clean up:");
+    println!("  kubectl delete -f example/{RESOURCE}    # the etcd cluster and its data");
+    println!("  make undeploy                               # the operator, and all etcd clusters with it");
+    println!("  make cluster-down                           # the Kubernetes itself");
+}
+
+fn took(begun: Instant) -> String {
+    testbed::progress::in_words(begun.elapsed())
+}

@@ -1,0 +1,61 @@
+//! `make deploy` and `make undeploy`: our image in the testbed's registry, and the install manifest applied.
+
+use std::{env, time::Duration};
+
+use anyhow::Context as _;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use testbed::{
+    control_plane::Layout,
+    instance::Instance,
+    kit::{Cluster, check, wait_for},
+    push::push,
+};
+
+use crate::image;
+
+/// The one file that installs everything.
+const INSTALL: &str = "deploy/install.yaml";
+
+/// Builds, pushes and applies, and waits until the operator runs.
+pub(crate) async fn deploy() -> anyhow::Result<()> {
+    let cluster = Cluster::connect().await?;
+    push_image().await?;
+    let manifest = image::repository()?.join(INSTALL);
+    println!(
+        "{}",
+        cluster.kubectl(&["apply", "--server-side", "-f", &manifest.to_string_lossy()]).await?.success()?
+    );
+    // The same tag may name another image than a moment ago.
+    println!("{}", cluster.kubectl(&["rollout", "restart", "deployment/etcd-operator"]).await?.success()?);
+    operator_available(&cluster, "default").await
+}
+
+/// Takes away what `deploy` applied.
+pub(crate) async fn undeploy() -> anyhow::Result<()> {
+    let cluster = Cluster::connect().await?;
+    let manifest = image::repository()?.join(INSTALL);
+    let arguments = ["delete", "--ignore-not-found", "-f", &manifest.to_string_lossy()];
+    println!("{}", cluster.kubectl(&arguments).await?.success()?);
+    Ok(())
+}
+
+/// Puts our image into the testbed's registry. A cluster that is named explicitly pulls it from where its name says.
+pub(crate) async fn push_image() -> anyhow::Result<()> {
+    if env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+        println!("TESTBED_KUBECONFIG names a cluster: it must be able to pull {} by itself", image::NAME);
+        return Ok(());
+    }
+    let built = tokio::task::spawn_blocking(image::build).await.context("the build was interrupted")??;
+    let pushed = push(&built, &Layout::of(Instance::Main).registry()).await?;
+    println!("{} is in the testbed's registry ({})", image::NAME, pushed.digest);
+    Ok(())
+}
+
+/// Waits until the operator's Deployment is available.
+pub(crate) async fn operator_available(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), namespace);
+    let patience = Duration::from_mins(2);
+    wait_for(&deployments, "etcd-operator", patience, "to be available", check::deployment_available).await?;
+    Ok(())
+}
