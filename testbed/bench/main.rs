@@ -5,6 +5,7 @@
 
 mod conditions;
 mod floor;
+mod ours;
 mod stats;
 
 use std::time::Duration;
@@ -38,15 +39,23 @@ async fn main() -> anyhow::Result<()> {
         .await?;
     println!("{}", conditions.with_load_after()?);
     println!("{}", stats::table(&figures));
+    if let [_, floor, ours, ..] = figures.as_slice() {
+        println!("ours to the bare floor: {}", stats::ratio(ours, floor));
+    }
     Ok(())
 }
 
 async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Vec<Figure>> {
+    ours::install(ns).await?;
     Ok(vec![
         measure("one etcd pod, apply to Ready", runs, async |run| floor::apply_to_ready(ns, run, 1).await)
             .await?,
         measure("three etcd pods, apply to all Ready", runs, async |run| {
             floor::apply_to_ready(ns, run, 3).await
+        })
+        .await?,
+        measure("three members by the operator, apply to all Ready", runs, async |run| {
+            ours::apply_to_ready(ns, run, 3).await
         })
         .await?,
         measure("a deleted etcd pod, delete to Ready again", runs, async |run| {

@@ -36,6 +36,16 @@ impl Figure {
     }
 }
 
+/// How often one median holds the other.
+pub(crate) fn ratio(figure: &Figure, floor: &Figure) -> String {
+    match (figure.median(), floor.median()) {
+        (Some(figure), Some(floor)) if !floor.is_zero() => {
+            format!("{:.2}", figure.as_secs_f64() / floor.as_secs_f64())
+        }
+        _ => "-".to_owned(),
+    }
+}
+
 /// All figures, for people and as Markdown.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let width = figures.iter().map(|figure| figure.what.len()).max().unwrap_or(0);

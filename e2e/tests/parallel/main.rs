@@ -7,4 +7,5 @@ mod s06_describe;
 mod s07_services;
 mod s08_client;
 mod s10_control_loop;
+mod truth;
 mod versions_and_sizes;

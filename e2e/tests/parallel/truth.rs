@@ -1,0 +1,146 @@
+//! What is wrong is said in a condition, in a sentence with the object's name; when the cause is corrected, it heals by itself.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use api::EtcdCluster;
+use e2e::{SOON, Seen, condition, etcd_cluster, operator, running};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::{Api, api::ListParams};
+use testbed::kit::{TestNamespace, in_namespace, wait_for};
+
+/// Waits until a condition other than `Available` has this reason, and returns it.
+async fn said(ns: &TestNamespace, cluster: &str, reason: &str) -> anyhow::Result<Seen> {
+    let clusters: Api<EtcdCluster> = ns.api();
+    let check = |cluster: Option<&EtcdCluster>| {
+        let cluster = cluster.ok_or("there is no such cluster")?;
+        let seen: Vec<_> = ["Progressing", "SpecAccepted", "FieldsIgnored"]
+            .iter()
+            .filter_map(|kind| condition(cluster, kind))
+            .collect();
+        seen.iter().find(|seen| seen.reason == reason).cloned().ok_or_else(|| format!("{seen:?}"))
+    };
+    Ok(wait_for(&clusters, cluster, SOON, &format!("to say {reason}"), check).await?)
+}
+
+async fn pods_of(ns: &TestNamespace, cluster: &str) -> anyhow::Result<usize> {
+    let labels = ListParams::default().labels(&format!("etcd_cluster={cluster}"));
+    Ok(ns.api::<Pod>().list(&labels).await?.items.len())
+}
+
+#[tokio::test]
+async fn a_squatted_service_is_named_and_left_alone_until_it_is_gone() -> anyhow::Result<()> {
+    in_namespace("squatted_service", async |ns| {
+        operator(&ns).await?;
+        ns.apply("{apiVersion: v1, kind: Service, metadata: {name: c-client}, spec: {ports: [{port: 80}]}}")
+            .await?;
+        let before = ns.api::<Service>().get("c-client").await?;
+        ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
+        let seen = said(&ns, "c", "NameTaken").await?;
+        ensure!(seen.message.contains("c-client"), "{seen:?}");
+        let after = ns.api::<Service>().get("c-client").await?;
+        ensure!(after.metadata.resource_version == before.metadata.resource_version, "it was touched");
+        ns.remove::<Service>("c-client").await?;
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_named_and_corrected_by_the_spec() -> anyhow::Result<()> {
+    in_namespace("image_missing", async |ns| {
+        operator(&ns).await?;
+        ns.apply(&etcd_cluster("c", 1, "3.6.13")).await?;
+        let seen = said(&ns, "c", "ImagePullFailing").await?;
+        ensure!(seen.message.contains("quay.io/coreos/etcd:v3.6.13"), "{seen:?}");
+        ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_quota_that_refuses_a_pod_is_told_in_its_own_words() -> anyhow::Result<()> {
+    in_namespace("quota", async |ns| {
+        operator(&ns).await?;
+        // One pod is the operator's.
+        ns.apply("{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: '2'}}}")
+            .await?;
+        // The quota is counted a moment after it is made.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
+        let seen = said(&ns, "c", "QuotaExceeded").await?;
+        ensure!(seen.message.contains("few"), "{seen:?}");
+        ns.apply("{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: '20'}}}")
+            .await?;
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_is_waited_for_and_not_gone_without() -> anyhow::Result<()> {
+    in_namespace("not_yet", async |ns| {
+        operator(&ns).await?;
+        ns.apply(
+            "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata: {name: c}\n\
+             spec: {size: 1, version: 3.6.14, TLS: {static: {member: {peerSecret: p, serverSecret: s}, operatorSecret: o}}}\n",
+        )
+        .await?;
+        let seen = said(&ns, "c", "NotYetSupported").await?;
+        ensure!(seen.message.contains("TLS"), "{seen:?}");
+        ensure!(pods_of(&ns, "c").await? == 0, "a pod was made without TLS");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_resource_that_was_used_before_is_not_started_as_new() -> anyhow::Result<()> {
+    in_namespace("used_before", async |ns| {
+        operator(&ns).await?;
+        e2e::operator_replicas(&ns, 0).await?;
+        ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
+        ns.kubectl(&[
+            "patch",
+            "etcdcluster",
+            "c",
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            r#"{"status":{"phase":"Running"}}"#,
+        ])
+        .await?
+        .success()?;
+        e2e::operator_replicas(&ns, 1).await?;
+        said(&ns, "c", "AdoptionNeeded").await?;
+        ensure!(pods_of(&ns, "c").await? == 0, "a pod was made");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_idle_cluster_costs_no_writes() -> anyhow::Result<()> {
+    in_namespace("idle", async |ns| {
+        operator(&ns).await?;
+        ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
+        running(&ns, "c").await?;
+        // What follows from the last member's readiness may still be on its way.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let log = ns.cluster().audit_log()?;
+        let mark = log.mark()?;
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        let user = format!("system:serviceaccount:{}:etcd-operator-sa", ns.name());
+        let writes = log.since(mark).user(&user).writes().entries()?;
+        let (leases, others): (Vec<_>, Vec<_>) =
+            writes.into_iter().partition(|entry| entry.resource == "leases");
+        ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
+        ensure!(others.is_empty(), "{others:?}");
+        Ok(())
+    })
+    .await
+}
