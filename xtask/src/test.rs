@@ -72,9 +72,13 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
         run_phase(report, Phase::of("parts", testbed(&["build"])))?;
         run_phase(report, tests("life of a cluster", "lifecycle", "binary(lifecycle)"))?;
     }
-    let mut real = tests("tests on real etcd", "etcd", &format!("kind(test) - {ON_A_CLUSTER}"));
-    real.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
-    run_phase(report, real)?;
+    let mut beside = tests(
+        "tests on real etcd, and in every state of a small world",
+        "etcd",
+        &format!("kind(test) - {ON_A_CLUSTER}"),
+    );
+    beside.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+    run_phase(report, beside)?;
     if named {
         let filter = format!("binary(parallel) - {OF_THE_TESTBED}");
         return run_phase(report, tests("tests on the cluster", "cluster", &filter));

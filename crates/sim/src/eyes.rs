@@ -1,0 +1,258 @@
+//! FOR PROOF: what an operator sees when it looks at the world, in the planner's own types.
+
+use std::{collections::BTreeMap, collections::HashMap, time::Duration};
+
+use api::EtcdClusterStatus;
+use launch::{Intent, Refusal};
+use planner::{
+    Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
+    RefusedObject, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, Timestamp, manifest,
+};
+
+use crate::{
+    cast::{AttemptId, Cast, PodId, Who, uid_of},
+    state::{Mark, Memory, Pod, Presence, Resource, Role, Service, Stage, State},
+    write::SEEN,
+};
+
+/// Longer than any patience that a planner has.
+const LONG: Duration = Duration::from_hours(24);
+
+/// How a view of the world came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Glance {
+    pub(crate) who: Who,
+    /// The resource as it was read, which may be earlier than the rest.
+    pub(crate) seen: Resource,
+    pub(crate) memory: Memory,
+    /// Whether no member could be asked.
+    pub(crate) blind: bool,
+}
+
+/// The objects that views are made of, made once.
+pub(crate) struct Eyes {
+    now: Timestamp,
+    long_ago: Timestamp,
+    first: HashMap<PodId, SeenPod>,
+    services: HashMap<(Role, Option<AttemptId>), SeenService>,
+}
+
+impl Eyes {
+    pub(crate) fn new(cast: &Cast) -> Self {
+        let now = Timestamp::UNIX_EPOCH.checked_add(LONG * 3).unwrap_or(Timestamp::UNIX_EPOCH);
+        let mut eyes =
+            Self { now, long_ago: Timestamp::UNIX_EPOCH, first: HashMap::new(), services: HashMap::new() };
+        for id in PodId::all() {
+            let pod = cast
+                .attempt(id.attempt())
+                .zip(cast.member(id))
+                .and_then(|(attempt, member)| manifest::pod(&cast.wanted, attempt, member).ok());
+            if let Some(mut pod) = pod {
+                pod.metadata.uid = Some(uid_of(&cast.name(id)));
+                pod.metadata.resource_version = Some(SEEN.to_owned());
+                eyes.first.insert(id, SeenPod::from_pod(&pod));
+            }
+        }
+        for selects in AttemptId::all().map(Some).chain([None]) {
+            let attempt = selects.and_then(|id| cast.attempt(id));
+            let client = manifest::client_service(&cast.wanted, attempt);
+            let peer = attempt.map(|attempt| manifest::peer_service(&cast.wanted, attempt));
+            for (role, service) in [(Role::Client, Some(client)), (Role::Peer, peer)] {
+                let Some(mut service) = service else { continue };
+                service.metadata.uid = Some(format!("uid-of-{role:?}"));
+                service.metadata.resource_version = Some(SEEN.to_owned());
+                let seen = SeenService::from_service(&service, &cast.wanted.uid);
+                eyes.services.insert((role, selects), seen);
+            }
+        }
+        eyes
+    }
+
+    /// Everything that is seen.
+    pub(crate) fn look(&self, cast: &Cast, state: &State, glance: &Glance) -> Observed {
+        let memory = &glance.memory;
+        let attempt = glance.seen.birth.map(|birth| birth.attempt);
+        let next = attempt.map_or(1, |attempt| attempt.incarnation() + 1);
+        Observed {
+            now: self.now,
+            token: cast.fresh_token(next, glance.who),
+            resource: resource(cast, glance.seen),
+            birth_known_for: if memory.birth_aged { LONG } else { Duration::ZERO },
+            pods: state.existing().filter_map(|id| self.pod(cast, state, id)).collect(),
+            squatted: Vec::new(),
+            peer_service: self.service(Role::Peer, state.peer),
+            client_service: self.service(Role::Client, state.client),
+            members: attempt.map(|attempt| members(cast, state, glance, attempt)).unwrap_or_default(),
+            refusals: PodId::all()
+                .filter(|id| memory.refused & id.bit() != 0)
+                .map(|id| RefusedObject {
+                    kind: "Pod",
+                    name: cast.name(id),
+                    class: RefusalClass::Quota,
+                    message: "exceeded quota".to_owned(),
+                    at: if memory.refused_aged { self.long_ago } else { self.now },
+                })
+                .collect(),
+        }
+    }
+
+    fn service(&self, role: Role, service: Service) -> SeenService {
+        match service {
+            Service::Missing => SeenService::Missing,
+            Service::Selects(selects) => {
+                self.services.get(&(role, selects)).cloned().unwrap_or(SeenService::Missing)
+            }
+        }
+    }
+
+    fn pod(&self, cast: &Cast, state: &State, id: PodId) -> Option<SeenPod> {
+        let pod = state.pod(id);
+        let mut seen = self.first.get(&id)?.clone();
+        if let OrderSeen::Order(order) = &mut seen.order
+            && pod.has(Mark::Withdrawn)
+        {
+            order.intent = Intent::Restart;
+        }
+        seen.deleting = pod.has(Mark::Deleting);
+        seen.phase = match pod.stage {
+            Stage::Failed => PodPhase::Failed,
+            Stage::Up | Stage::Down | Stage::Refused => PodPhase::Running,
+            Stage::Unmade | Stage::Pending | Stage::Gone => PodPhase::Pending,
+        };
+        seen.ended = (pod.stage == Stage::Failed).then(|| "Evicted".to_owned());
+        seen.ready = match pod {
+            _ if pod.has(Mark::NodeLost) => Readiness::Unknown,
+            _ if pod.is_up() && state.has_quorum(id.attempt()) => Readiness::Ready,
+            _ => Readiness::NotReady,
+        };
+        if pod.has(Mark::Ran) {
+            seen.node = Some("node".to_owned());
+            seen.ip = Some("10.0.0.1".to_owned());
+            seen.containers = vec![container(cast, id, pod)];
+        }
+        Some(seen)
+    }
+}
+
+fn container(cast: &Cast, id: PodId, pod: Pod) -> SeenContainer {
+    let killed = Ended { exit_code: 137, reason: "Error".to_owned(), message: String::new() };
+    let refused = Ended {
+        exit_code: 78,
+        reason: "Error".to_owned(),
+        message: Refusal::DataLost { member: cast.name(id) }.to_termination_message(),
+    };
+    let back_off =
+        || ContainerState::Waiting { reason: "CrashLoopBackOff".to_owned(), message: String::new() };
+    let (state, last_end) = match pod.stage {
+        Stage::Refused => (back_off(), Some(refused)),
+        Stage::Down => (back_off(), Some(killed)),
+        Stage::Failed => (ContainerState::Terminated(killed), None),
+        _ => (ContainerState::Running, (pod.restarts > 0).then_some(killed)),
+    };
+    SeenContainer {
+        name: "etcd".to_owned(),
+        image: cast.wanted.image(),
+        state,
+        last_end,
+        restarts: i32::from(pod.restarts),
+    }
+}
+
+fn resource(cast: &Cast, seen: Resource) -> SeenResource {
+    let phase = seen.reported.phase;
+    SeenResource {
+        namespace: cast.wanted.namespace.clone(),
+        name: cast.wanted.name.clone(),
+        uid: cast.wanted.uid.clone(),
+        resource_version: SEEN.to_owned(),
+        generation: cast.wanted.generation,
+        deleting: seen.presence == Presence::Deleting,
+        status: EtcdClusterStatus {
+            birth: seen.birth.map(|birth| cast.birth(birth.attempt, birth.formed)),
+            phase: (phase != api::Phase::None).then(|| phase.as_str().to_owned()),
+            size: seen.reported.size.map(i64::from),
+            ..Default::default()
+        },
+    }
+}
+
+/// What the members of an attempt say. Only those whose container has run have an address to ask.
+fn members(
+    cast: &Cast,
+    state: &State,
+    glance: &Glance,
+    attempt: AttemptId,
+) -> BTreeMap<launch::MemberName, SeenMember> {
+    let quorum = state.has_quorum(attempt);
+    let listed = |id: PodId| ListedMember {
+        id: id.member_id(),
+        name: state.pod(id).has(Mark::Served).then(|| cast.name(id)),
+        learner: false,
+    };
+    let answer = |id: PodId| Answer {
+        member_id: id.member_id(),
+        cluster_id: attempt.cluster_id(),
+        leader: attempt.pods().find(|id| quorum && state.pod(*id).is_up()).map(PodId::member_id),
+        learner: false,
+        raft_index: 9,
+        linearizable: quorum,
+        members: attempt.pods().map(listed).collect(),
+    };
+    let asked = attempt.pods().filter(|id| state.pod(*id).exists() && state.pod(*id).has(Mark::Ran));
+    let told = asked.filter_map(|id| {
+        let silent_for = if glance.memory.silent_aged && glance.memory.silent & id.bit() != 0 {
+            LONG
+        } else {
+            Duration::ZERO
+        };
+        let seen = if state.pod(id).is_up() && !glance.blind {
+            SeenMember::Known(answer(id))
+        } else {
+            SeenMember::Unknown { why: "no answer".to_owned(), silent_for }
+        };
+        Some((cast.member(id)?.clone(), seen))
+    });
+    told.collect()
+}
+
+/// What an operator remembers after it has looked. What was not so for long is seen again as it is now, so it is not kept.
+pub(crate) fn remember(before: Memory, state: &State, seen: Resource, blind: bool) -> Memory {
+    let birth_aged = before.birth_aged && before.birth == seen.birth;
+    let silent = before.silent & silent(state, seen, blind);
+    let current = seen.birth.map_or(0, |birth| set(birth.attempt.pods()));
+    let refused = before.refused & current;
+    Memory {
+        birth: seen.birth.filter(|_| birth_aged),
+        birth_aged,
+        refused,
+        refused_aged: before.refused_aged && refused != 0,
+        silent: if before.silent_aged { silent } else { 0 },
+        silent_aged: before.silent_aged && silent != 0,
+    }
+}
+
+/// What it remembers when things have been as they are for a long time.
+pub(crate) fn aged(memory: Memory, state: &State) -> Memory {
+    let silent = silent(state, state.resource, false);
+    Memory {
+        birth: state.resource.birth,
+        birth_aged: state.resource.birth.is_some(),
+        refused: memory.refused,
+        refused_aged: memory.refused != 0,
+        silent,
+        silent_aged: silent != 0,
+    }
+}
+
+/// The members that were asked and did not answer.
+fn silent(state: &State, seen: Resource, blind: bool) -> u32 {
+    let is_silent = |id: &PodId| {
+        let pod = state.pod(*id);
+        pod.exists() && pod.has(Mark::Ran) && (blind || !pod.is_up())
+    };
+    set(seen.birth.into_iter().flat_map(|birth| birth.attempt.pods()).filter(is_silent))
+}
+
+fn set(ids: impl Iterator<Item = PodId>) -> u32 {
+    ids.fold(0, |set, id| set | id.bit())
+}

@@ -1,0 +1,114 @@
+//! FOR PROOF: where everything should end once nothing goes wrong any more.
+
+use crate::{
+    cast::{AttemptId, PodId, Who},
+    eyes,
+    model::Model,
+    state::{Mark, Presence, Role, Round, Service, Stage, State},
+};
+
+/// An end that is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum End {
+    /// The cluster has formed, its members serve, clients reach it, and nothing is waited for.
+    Running,
+    /// The cluster has formed and has lost members, and the operator says which.
+    Degraded,
+    /// The cluster has formed and has lost its quorum or everything, and the operator says so and makes nothing anew.
+    Lost,
+    /// The cluster has not formed, and waits for a member that did not run when its node was lost; the operator says so.
+    Stranded,
+    /// The resource is deleted and nothing is left, but for pods on lost nodes.
+    Gone,
+}
+
+impl Model<'_> {
+    /// Which end this state is, if it is one. The operators have nothing to do in it.
+    pub(crate) fn end(&mut self, state: &State) -> Option<End> {
+        if Who::ALL.into_iter().any(|who| state.operator(who).flying.is_some()) {
+            return None;
+        }
+        let mut waits = Vec::new();
+        for who in Who::ALL {
+            let operator = *state.operator(who);
+            let seen = match operator.round {
+                Round::Acting { .. } | Round::Read { outdated: true, .. } => return None,
+                Round::Idle if state.leader != who => continue,
+                Round::Idle => state.resource,
+                Round::Read { seen, .. } => seen,
+            };
+            if seen.presence == Presence::Gone {
+                continue;
+            }
+            let memory = eyes::remember(operator.memory, state, seen, false);
+            let planned = self.plan(state, who, seen, memory, false);
+            let later = self.plan(state, who, seen, eyes::aged(memory, state), false);
+            if [planned.script, later.script].iter().any(|script| !self.book.writes_of(*script).is_empty()) {
+                return None;
+            }
+            if state.leader == who {
+                waits.clone_from(&planned.waits);
+            }
+        }
+        if state.resource.presence != Presence::Present {
+            return is_gone(state).then_some(End::Gone);
+        }
+        let birth = state.resource.birth?;
+        let services_follow = state.peer == Service::Selects(Some(birth.attempt))
+            && state.client == Service::Selects(birth.formed.then_some(birth.attempt));
+        let cleaned = state.existing().all(|id| id.attempt() == birth.attempt || is_stuck(state, id));
+        if !services_follow || !cleaned {
+            return None;
+        }
+        let moves_on = |id: PodId| {
+            let pod = state.pod(id);
+            pod.exists()
+                && !pod.has(Mark::NodeLost)
+                && (pod.has(Mark::Deleting) || matches!(pod.stage, Stage::Pending | Stage::Down))
+        };
+        if birth.attempt.pods().any(moves_on) {
+            return None;
+        }
+        if birth.formed {
+            formed_end(state, birth.attempt, &waits)
+        } else {
+            stranded(state, birth.attempt, &waits)
+        }
+    }
+}
+
+/// A pod that nobody can remove: its node is lost.
+fn is_stuck(state: &State, id: PodId) -> bool {
+    state.pod(id).has(Mark::Deleting) && state.pod(id).has(Mark::NodeLost)
+}
+
+fn is_gone(state: &State) -> bool {
+    let stuck = state.existing().all(|id| is_stuck(state, id));
+    // In the foreground a resource waits for what it owns, so one with a pod on a lost node stays; one without goes.
+    let waits = state.resource.presence == Presence::Deleting && state.existing().next().is_none();
+    stuck && !waits && [Role::Peer, Role::Client].iter().all(|role| state.service(*role) == Service::Missing)
+}
+
+fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> {
+    let says = |words: &[&str]| waits.iter().any(|word| words.contains(word));
+    let up = attempt.pods().filter(|id| state.pod(*id).is_up()).count();
+    let withdrawn =
+        attempt.pods().filter(|id| state.pod(*id).is_up()).all(|id| state.pod(id).has(Mark::Withdrawn));
+    if !withdrawn {
+        return None;
+    }
+    let unreachable = attempt.pods().any(|id| state.pod(id).exists() && state.pod(id).has(Mark::NodeLost));
+    match up {
+        3 => waits.is_empty().then_some(End::Running),
+        2 => says(&["ReplacementNotYetSupported", "WaitingForPodReady", "LauncherRefused", "MemberCrashing"])
+            .then_some(End::Degraded),
+        1 => says(&["WaitingForQuorum"]).then_some(End::Lost),
+        _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
+        _ => says(&["DataLost"]).then_some(End::Lost),
+    }
+}
+
+fn stranded(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> {
+    let stranded = |id: PodId| state.pod(id).has(Mark::NodeLost) && state.pod(id).stage != Stage::Up;
+    (attempt.pods().any(stranded) && !waits.is_empty()).then_some(End::Stranded)
+}

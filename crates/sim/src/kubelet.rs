@@ -1,0 +1,89 @@
+//! FOR PROOF: how a pod's container starts: the launcher's own judgement, then etcd.
+
+use launch::{
+    Intent, LaunchOrder, Seal,
+    guard::{self, Found, FoundSeal},
+};
+
+use crate::{
+    cast::{Cast, CastError, PodId},
+    laws::Law,
+    state::{Data, Mark, Pod, Service, Stage, State},
+};
+
+/// The launcher's judgement on every pair of order and volumes there is here.
+pub(crate) struct Guard {
+    starts: Vec<(Data, bool, bool)>,
+}
+
+const ALL_DATA: [Data; 5] = [Data::Fresh, Data::Sealed, Data::Log, Data::DataLost, Data::AllLost];
+
+impl Guard {
+    pub(crate) fn new(cast: &Cast) -> Result<Self, CastError> {
+        let seal = Seal { member: "example-bcdfghjklm".parse()?, token: "t".parse()? };
+        let mut starts = Vec::new();
+        for data in ALL_DATA {
+            for withdrawn in [false, true] {
+                let order = LaunchOrder {
+                    seal: seal.clone(),
+                    version: cast.wanted.version,
+                    intent: if withdrawn { Intent::Restart } else { Intent::NewCluster },
+                    argv: Vec::new(),
+                };
+                starts.push((data, withdrawn, guard::judge(&order, &found(data, &seal)).is_ok()));
+            }
+        }
+        Ok(Self { starts })
+    }
+
+    fn admits(&self, pod: Pod) -> bool {
+        self.starts.contains(&(pod.data, pod.has(Mark::Withdrawn), true))
+    }
+}
+
+/// What the launcher finds.
+fn found(data: Data, seal: &Seal) -> Found {
+    let own = || FoundSeal::Of(seal.clone());
+    let (wal, in_data, on_marker) = match data {
+        Data::Fresh | Data::AllLost => (false, FoundSeal::Absent, FoundSeal::Absent),
+        Data::Sealed => (false, own(), own()),
+        Data::Log => (true, own(), own()),
+        Data::DataLost => (false, FoundSeal::Absent, own()),
+    };
+    Found { wal, in_data, on_marker }
+}
+
+/// Whether a pod's container can be started.
+pub(crate) fn can_start(pod: Pod) -> bool {
+    matches!(pod.stage, Stage::Pending | Stage::Down | Stage::Refused)
+        && !pod.has(Mark::NodeLost)
+        && !pod.has(Mark::Deleting)
+}
+
+/// Starts a pod's container.
+pub(crate) fn start(guard: &Guard, state: &State, id: PodId) -> Result<Pod, Law> {
+    let mut pod = state.pod(id).with(Mark::Ran);
+    if matches!(pod.stage, Stage::Down | Stage::Refused) {
+        pod.restarts = (pod.restarts + 1).min(2);
+    }
+    if !guard.admits(pod) {
+        pod.stage = Stage::Refused;
+        return Ok(pod);
+    }
+    if pod.data == Data::Log {
+        pod.stage = Stage::Up;
+        return Ok(pod);
+    }
+    // Without its own and its peers' names etcd exits before it has written anything.
+    if state.peer != Service::Selects(Some(id.attempt())) {
+        (pod.stage, pod.data) = (Stage::Down, Data::Sealed);
+        return Ok(pod);
+    }
+    // Before the cluster has formed nobody has written to it, and losing both volumes at once is beyond what the guards promise.
+    let formed = state.resource.birth.is_some_and(|birth| birth.formed && birth.attempt == id.attempt());
+    if pod.has(Mark::Started) && (formed || pod.data == Data::DataLost) {
+        return Err(Law::Amnesia);
+    }
+    (pod.stage, pod.data) = (Stage::Up, Data::Log);
+    Ok(pod.with(Mark::Started))
+}

@@ -1,0 +1,113 @@
+//! FOR PROOF: what must never be true of the world, whatever the planner's own predicates say: they are checked as well, and could be
+//! wrong together with the planner.
+
+use std::fmt;
+
+use planner::safety::Violation;
+
+use crate::{
+    cast::{AttemptId, PodId},
+    state::{Mark, Presence, Service, State},
+};
+
+macro_rules! laws {
+    ($($(#[$doc:meta])* $name:ident => $sentence:literal;)*) => {
+        /// A law of the world.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Law {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Law {
+            /// Every law there is.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+        }
+
+        impl fmt::Display for Law {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$name => $sentence,)*
+                })
+            }
+        }
+    };
+}
+
+laws! {
+    /// Of I5.
+    Amnesia => "a voter of a formed cluster starts without the data it had";
+    /// Of I7.
+    PodBeforeLatch => "a pod exists of an attempt that status.birth never held";
+    /// Of I7.
+    NewTwice => "a name is created a second time, so a member of one attempt could start as new twice";
+    /// Of I8.
+    SecondCluster => "another attempt takes the place of a cluster that had formed";
+    /// Of I1.
+    WriteLost => "clients are led away from the cluster that acknowledged a write";
+    /// Of I8.
+    FormedFalsely => "a cluster is called formed though one of its members never was in its quorum";
+    /// Of design decision 6.
+    ClientsAstray => "the client Service selects somebody who is not the formed cluster";
+    /// Of I6.
+    LivePodDeleted => "the operator deletes a pod of the attempt that counts";
+    /// Of issue 4: deleting the resource removes everything.
+    ActsOnDeleted => "the operator writes for a resource that it saw being deleted";
+    /// Of I12.
+    FalseAvailable => "the status says Available while no quorum serves";
+    /// Of I16.
+    SeveralRisks => "more than one risky step in a round";
+    /// Of the world itself.
+    UnknownWrite => "the operator writes something that is not part of this world";
+}
+
+/// What was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Broken {
+    /// A law of the world.
+    Law(Law),
+    /// One of the planner's own invariants.
+    Invariant(Violation),
+    /// The goal cannot be reached any more, even if nothing goes wrong from here on.
+    NeverReached,
+    /// The goal is reached and left again, though nothing goes wrong.
+    NotKept,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Law(law) => law.fmt(f),
+            Self::Invariant(violation) => violation.fmt(f),
+            Self::NeverReached => {
+                f.write_str("the goal cannot be reached any more, even if nothing goes wrong from here on")
+            }
+            Self::NotKept => f.write_str("the goal is reached and left again, though nothing goes wrong"),
+        }
+    }
+}
+
+/// The laws that a state breaks by itself.
+pub(crate) fn broken_by(state: &State) -> impl Iterator<Item = Law> {
+    let birth = state.resource.birth;
+    let formed = birth.filter(|birth| birth.formed).map(|birth| birth.attempt);
+    let there = state.resource.presence != Presence::Gone;
+    let unlatched = |id: PodId| state.latched & id.attempt().bit() == 0;
+    let never_served = |attempt: AttemptId| attempt.pods().any(|id| !state.pod(id).has(Mark::Served));
+    let rows = [
+        (state.existing().any(unlatched), Law::PodBeforeLatch),
+        (there && formed.is_some_and(never_served), Law::FormedFalsely),
+        (
+            there && matches!(state.client, Service::Selects(Some(attempt)) if formed != Some(attempt)),
+            Law::ClientsAstray,
+        ),
+        (
+            there
+                && state.acknowledged.is_some_and(|attempt| {
+                    birth.is_none_or(|birth| birth.attempt != attempt)
+                        || matches!(state.client, Service::Selects(Some(other)) if other != attempt)
+                }),
+            Law::WriteLost,
+        ),
+    ];
+    rows.into_iter().filter(|(broken, _)| *broken).map(|(_, law)| law)
+}

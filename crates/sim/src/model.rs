@@ -1,0 +1,331 @@
+//! FOR PROOF: the planner inside the world: what it plans on what an operator sees, and what happens when a write lands.
+
+use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
+
+use api::{ConditionStatus, ConditionType};
+use planner::{
+    Desired, Observed, Plan, Problem,
+    safety::{self, Facts, MadePod},
+};
+
+use crate::{
+    cast::{Cast, CastError, PodId, Who, uid_of},
+    eyes::{self, Eyes, Glance},
+    hash::Quick,
+    kubelet::Guard,
+    laws::{Broken, Law},
+    state::{
+        BirthRecord, Mark, Memory, Pod, Presence, Reported, Resource, Round, ScriptId, Service, Stage, State,
+        WriteId,
+    },
+    world::{Ingredient, World},
+    write::{Book, Change, Object, change_of},
+};
+
+/// A planner: the real one, or a broken one.
+pub type Planner<'a> = &'a dyn Fn(&Result<Desired, Vec<Problem>>, &Observed) -> Plan;
+
+/// A plan, as the world keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) script: ScriptId,
+    pub(crate) waits: Vec<&'static str>,
+    pub(crate) broken: Option<Law>,
+}
+
+/// What a view consists of: two states that look the same get the same plan.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct View {
+    glance: Glance,
+    peer: Service,
+    client: Service,
+    pods: [Pod; crate::cast::PODS],
+}
+
+/// What the safety predicates look at.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct FactsKey {
+    birth: Option<BirthRecord>,
+    made: u32,
+    served: u32,
+    write: WriteId,
+}
+
+/// Everything that does not change from state to state.
+pub(crate) struct Model<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) laws: &'a [Law],
+    /// Whether members are told apart.
+    pub(crate) distinct: bool,
+    pub(crate) book: Book,
+    pub(crate) guard: Guard,
+    planner: Planner<'a>,
+    cast: Cast,
+    eyes: Eyes,
+    plans: HashMap<View, Rc<Planned>, BuildHasherDefault<Quick>>,
+    verdicts: HashMap<FactsKey, Option<Broken>, BuildHasherDefault<Quick>>,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Landing {
+    Done,
+    /// A precondition did not hold, or the object was there already.
+    Failed,
+    /// The world has no room for it.
+    Beyond,
+}
+
+impl<'a> Model<'a> {
+    pub(crate) fn new(world: &'a World, planner: Planner<'a>, laws: &'a [Law]) -> Result<Self, CastError> {
+        let cast = Cast::new(world.attempts)?;
+        Ok(Self {
+            world,
+            laws,
+            distinct: world.has(Ingredient::Distinct),
+            book: Book::default(),
+            guard: Guard::new(&cast)?,
+            planner,
+            eyes: Eyes::new(&cast),
+            cast,
+            plans: HashMap::default(),
+            verdicts: HashMap::default(),
+        })
+    }
+
+    /// How many different views were planned on.
+    pub(crate) fn views(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// What an operator plans on what it sees now, with the resource as it read it.
+    pub(crate) fn plan(
+        &mut self,
+        state: &State,
+        who: Who,
+        seen: Resource,
+        memory: Memory,
+        blind: bool,
+    ) -> Rc<Planned> {
+        let glance = Glance { who, seen, memory, blind };
+        let view = View { glance, peer: state.peer, client: state.client, pods: state.pods() };
+        if let Some(planned) = self.plans.get(&view) {
+            return Rc::clone(planned);
+        }
+        let observed = self.eyes.look(&self.cast, state, &glance);
+        let plan = (self.planner)(&self.cast.desired, &observed);
+        let planned = Rc::new(self.keep(state, &glance, &plan));
+        self.plans.insert(view, Rc::clone(&planned));
+        planned
+    }
+
+    fn keep(&mut self, state: &State, glance: &Glance, plan: &Plan) -> Planned {
+        let mut writes = Vec::new();
+        for effect in plan.steps.iter().flat_map(|step| step.lower(&self.cast.wanted)) {
+            let change = change_of(&self.cast, &effect);
+            writes.push(self.book.note(change, Some(effect)));
+        }
+        let status = &plan.report.status;
+        let reported =
+            Reported { phase: status.phase(), size: status.size.and_then(|size| u8::try_from(size).ok()) };
+        let risks = plan.steps.iter().filter(|step| step.is_risky()).count();
+        let available =
+            api::condition::find(status.conditions.as_deref().unwrap_or_default(), ConditionType::Available)
+                .is_some_and(|condition| condition.status == ConditionStatus::True.as_str());
+        let quorum = glance.seen.birth.is_some_and(|birth| state.has_quorum(birth.attempt));
+        let rows = [
+            (!writes.is_empty() && glance.seen.presence == Presence::Deleting, Law::ActsOnDeleted),
+            (available && (!quorum || glance.blind), Law::FalseAvailable),
+            (risks > 1, Law::SeveralRisks),
+        ];
+        let broken =
+            rows.into_iter().find(|(broken, law)| *broken && self.laws.contains(law)).map(|(_, law)| law);
+        if reported != glance.seen.reported {
+            writes.push(self.book.note(Change::Report(reported), None));
+        }
+        let waits = plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
+        Planned { script: self.book.script(writes), waits, broken }
+    }
+
+    /// Looks and plans: the next round of an operator.
+    pub(crate) fn observe(&mut self, state: &State, who: Who, blind: bool) -> Result<State, Broken> {
+        let (seen, read_before) = match state.operator(who).round {
+            Round::Read { seen, outdated } => (seen, outdated),
+            _ => (state.resource, false),
+        };
+        let memory = eyes::remember(state.operator(who).memory, state, seen, blind);
+        let planned = self.plan(state, who, seen, memory, blind);
+        if let Some(law) = planned.broken {
+            return Err(Broken::Law(law));
+        }
+        let mut next = *state;
+        let operator = next.operator_mut(who);
+        operator.memory = memory;
+        let writes = self.book.writes_of(planned.script);
+        let guarded_by_resource =
+            |id: &WriteId| read_before && self.book.change(*id).guard() == Some(Object::Resource);
+        let outdated = writes
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| guarded_by_resource(id))
+            .fold(0, |set, (n, _)| set | 1 << n);
+        operator.round =
+            if writes.is_empty() { Round::Idle } else { Round::Acting { script: planned.script, outdated } };
+        Ok(next)
+    }
+
+    /// What the leading operator says when it looks at this state.
+    pub(crate) fn says(&mut self, state: &State) -> Vec<&'static str> {
+        let memory = eyes::remember(state.operator(state.leader).memory, state, state.resource, false);
+        self.plan(state, state.leader, state.resource, memory, false).waits.clone()
+    }
+
+    /// Lets a write land.
+    pub(crate) fn land(
+        &mut self,
+        state: &mut State,
+        write: WriteId,
+        outdated: bool,
+    ) -> Result<Landing, Broken> {
+        let change = self.book.change(write);
+        if outdated || !admitted(state, change) {
+            return Ok(Landing::Failed);
+        }
+        if change == Change::Beyond {
+            return Ok(Landing::Beyond);
+        }
+        if let Some(broken) = self.forbidden(state, write, change) {
+            return Err(broken);
+        }
+        apply(state, change);
+        if let Some(object) = written(change) {
+            self.touch(state, object);
+        }
+        Ok(Landing::Done)
+    }
+
+    /// Marks everything that was decided on an older version of this object.
+    pub(crate) fn touch(&self, state: &mut State, object: Object) {
+        let guarded = |id: WriteId| self.book.change(id).guard() == Some(object);
+        for who in Who::ALL {
+            let operator = state.operator_mut(who);
+            match &mut operator.round {
+                Round::Acting { script, outdated } => {
+                    for (n, id) in self.book.writes_of(*script).iter().enumerate() {
+                        *outdated |= u16::from(guarded(*id)) << n;
+                    }
+                }
+                Round::Read { outdated, .. } => *outdated |= object == Object::Resource,
+                Round::Idle => {}
+            }
+            if let Some(flying) = &mut operator.flying {
+                flying.outdated |= guarded(flying.write);
+            }
+        }
+    }
+
+    /// What this write would break.
+    fn forbidden(&mut self, state: &State, write: WriteId, change: Change) -> Option<Broken> {
+        let formed = state.resource.birth.filter(|birth| birth.formed).map(|birth| birth.attempt);
+        let law = match change {
+            Change::Unknown => Some(Law::UnknownWrite),
+            Change::CreatePod(pod) if state.pod(pod).stage != Stage::Unmade => Some(Law::NewTwice),
+            Change::DeletePod(pod)
+                if state.resource.birth.is_some_and(|birth| birth.attempt == pod.attempt()) =>
+            {
+                Some(Law::LivePodDeleted)
+            }
+            Change::Birth { attempt, .. } if formed.is_some_and(|formed| formed != attempt) => {
+                Some(Law::SecondCluster)
+            }
+            _ => None,
+        };
+        if let Some(law) = law.filter(|law| self.laws.contains(law)) {
+            return Some(Broken::Law(law));
+        }
+        let set = |holds: &dyn Fn(PodId) -> bool| {
+            PodId::all().filter(|id| holds(*id)).fold(0, |set, id| set | id.bit())
+        };
+        let key = FactsKey {
+            birth: state.resource.birth,
+            made: set(&|id| state.pod(id).stage != Stage::Unmade),
+            served: set(&|id| state.pod(id).has(Mark::Served)),
+            write,
+        };
+        if let Some(verdict) = self.verdicts.get(&key) {
+            return *verdict;
+        }
+        let facts = self.facts(state);
+        let effect = self.book.write(write).and_then(|write| write.effect.as_ref());
+        let verdict =
+            effect.and_then(|effect| safety::check(&facts, effect).first().copied()).map(Broken::Invariant);
+        self.verdicts.insert(key, verdict);
+        verdict
+    }
+
+    fn facts(&self, state: &State) -> Facts {
+        let made = PodId::all().filter(|id| state.pod(*id).stage != Stage::Unmade).map(|id| {
+            let name = self.cast.name(id);
+            let pod = state.pod(id);
+            let made = MadePod {
+                uid: uid_of(&name),
+                attempt: self.cast.attempt(id.attempt()).map(planner::Attempt::label).unwrap_or_default(),
+                initial: id.attempt().pods().map(|id| self.cast.name(id)).collect(),
+                started: pod.has(Mark::Started),
+                served: pod.has(Mark::Served).then(|| id.attempt().cluster_id()),
+            };
+            (name, made)
+        });
+        Facts {
+            uid: self.cast.wanted.uid.clone(),
+            birth: state.resource.birth.map(|birth| self.cast.birth(birth.attempt, birth.formed)),
+            made: made.collect(),
+        }
+    }
+}
+
+/// Whether the API server lets a write through, versions apart.
+fn admitted(state: &State, change: Change) -> bool {
+    match change {
+        Change::Birth { .. } | Change::Beyond | Change::Report(_) => {
+            state.resource.presence != Presence::Gone
+        }
+        Change::CreatePod(pod) => !state.pod(pod).exists(),
+        Change::DeletePod(pod) | Change::Order { pod, .. } => state.pod(pod).exists(),
+        Change::CreateService { role, .. } => state.service(role) == Service::Missing,
+        Change::ApplyService { role, .. } => state.service(role) != Service::Missing,
+        Change::Unknown => true,
+    }
+}
+
+/// The object that a write changes.
+fn written(change: Change) -> Option<Object> {
+    match change {
+        Change::Birth { .. } | Change::Report(_) => Some(Object::Resource),
+        Change::CreatePod(pod) | Change::DeletePod(pod) | Change::Order { pod, .. } => Some(Object::Pod(pod)),
+        Change::CreateService { role, .. } | Change::ApplyService { role, .. } => Some(Object::Service(role)),
+        Change::Beyond | Change::Unknown => None,
+    }
+}
+
+fn apply(state: &mut State, change: Change) {
+    match change {
+        Change::Birth { attempt, formed, .. } => {
+            state.resource.birth = Some(BirthRecord { attempt, formed });
+            state.latched |= attempt.bit();
+        }
+        Change::Report(reported) => state.resource.reported = reported,
+        Change::CreatePod(id) => state.set_pod(id, Pod { stage: Stage::Pending, ..Pod::default() }),
+        Change::DeletePod(id) => state.set_pod(id, state.pod(id).with(Mark::Deleting)),
+        Change::Order { pod: id, may_start_empty, .. } => {
+            let pod = state.pod(id);
+            let ordered =
+                if may_start_empty { pod.without(Mark::Withdrawn) } else { pod.with(Mark::Withdrawn) };
+            state.set_pod(id, ordered);
+        }
+        Change::CreateService { role, selects } | Change::ApplyService { role, selects, .. } => {
+            state.set_service(role, Service::Selects(selects));
+        }
+        Change::Beyond | Change::Unknown => {}
+    }
+}

@@ -1,0 +1,350 @@
+//! FOR PROOF: from one state to all that can follow it.
+
+use crate::{
+    action::Action,
+    cast::{PodId, Who},
+    eyes, kubelet,
+    laws::{self, Broken},
+    model::{Landing, Model},
+    state::{
+        Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Role, Round, Service, Stage, State,
+    },
+    world::Ingredient,
+    write::{Change, Object},
+};
+
+/// What can follow a state.
+#[derive(Default)]
+pub(crate) struct Moves {
+    /// What happens, and the state after it or what is broken by it.
+    pub(crate) all: Vec<(Action, Result<State, Broken>)>,
+    /// How many were left out because the world has no room for them.
+    pub(crate) cut: usize,
+}
+
+impl Moves {
+    fn push(&mut self, model: &Model<'_>, action: Action, outcome: Result<State, Broken>) {
+        let outcome = outcome.and_then(|mut state| {
+            model.settle(&mut state);
+            let broken = laws::broken_by(&state).find(|law| model.laws.contains(law));
+            broken.map_or(Ok(state), |law| Err(Broken::Law(law)))
+        });
+        self.all.push((action, outcome));
+    }
+}
+
+impl Model<'_> {
+    /// Everything that can happen in this state.
+    pub(crate) fn moves(&mut self, state: &State, faults_left: bool) -> Moves {
+        let mut moves = Moves::default();
+        for who in Who::ALL {
+            self.rounds(state, who, &mut moves);
+            self.flights(state, who, &mut moves);
+        }
+        self.kubelets(state, &mut moves);
+        self.garbage(state, &mut moves);
+        self.chances(state, &mut moves);
+        if faults_left {
+            for who in Who::ALL {
+                self.operator_faults(state, who, &mut moves);
+            }
+            self.pod_faults(state, &mut moves);
+        }
+        moves
+    }
+
+    fn leads(&self, state: &State, who: Who) -> bool {
+        state.leader == who || self.world.has(Ingredient::TwoLeaders)
+    }
+
+    /// An operator's rounds, without faults.
+    fn rounds(&mut self, state: &State, who: Who, moves: &mut Moves) {
+        let operator = *state.operator(who);
+        let there = state.resource.presence != Presence::Gone;
+        match operator.round {
+            Round::Idle if there && self.leads(state, who) => {
+                let outcome = self.observe(state, who, false);
+                moves.push(self, Action::Observe(who), outcome);
+                self.time(state, who, moves);
+            }
+            // The resource went in between: the list of pods is not asked for any more, or comes to nothing.
+            Round::Read { .. } => {
+                let outcome = self.observe(state, who, false);
+                moves.push(self, Action::Observe(who), outcome);
+            }
+            Round::Acting { script, outdated } => {
+                for place in self.sendable(script) {
+                    self.send(state, who, place, outdated, moves);
+                }
+            }
+            Round::Idle => {}
+        }
+    }
+
+    /// Time passes where it makes a difference; where it makes none now it can still pass later.
+    fn time(&mut self, state: &State, who: Who, moves: &mut Moves) {
+        let memory = eyes::remember(state.operator(who).memory, state, state.resource, false);
+        let aged = eyes::aged(memory, state);
+        let planned = self.plan(state, who, state.resource, memory, false).script;
+        if self.plan(state, who, state.resource, aged, false).script != planned {
+            let mut next = *state;
+            next.operator_mut(who).memory = aged;
+            moves.push(self, Action::TimePasses(who), Ok(next));
+        }
+    }
+
+    /// The places of the writes that may be sent next: creations that stand together go together.
+    fn sendable(&self, script: crate::state::ScriptId) -> Vec<usize> {
+        let changes: Vec<Change> =
+            self.book.writes_of(script).iter().map(|id| self.book.change(*id)).collect();
+        let together = changes.iter().take_while(|change| matches!(change, Change::CreatePod(_))).count();
+        (0..together.max(1).min(changes.len())).collect()
+    }
+
+    fn send(&mut self, state: &State, who: Who, place: usize, outdated: u16, moves: &mut Moves) {
+        let Some(write) = self.write_at(state, who, place) else { return };
+        let change = self.book.change(write);
+        let mut next = *state;
+        self.advance(&mut next, who, place);
+        match self.land(&mut next, write, outdated & (1 << place) != 0) {
+            Ok(Landing::Done) => {
+                forget_refusal(next.operator_mut(who), change);
+                moves.push(self, Action::Send(who, change), Ok(next));
+            }
+            Ok(Landing::Failed) => {
+                self.end_round(&mut next, who);
+                moves.push(self, Action::Conflict(who, change), Ok(next));
+            }
+            Ok(Landing::Beyond) => moves.cut += 1,
+            Err(broken) => moves.push(self, Action::Send(who, change), Err(broken)),
+        }
+    }
+
+    fn write_at(&self, state: &State, who: Who, place: usize) -> Option<crate::state::WriteId> {
+        let Round::Acting { script, .. } = state.operator(who).round else { return None };
+        self.book.writes_of(script).get(place).copied()
+    }
+
+    /// Strikes a write from what is left to send.
+    fn advance(&mut self, state: &mut State, who: Who, place: usize) {
+        let Round::Acting { script, outdated } = state.operator(who).round else { return };
+        let mut left = self.book.writes_of(script).to_vec();
+        left.remove(place);
+        let below = outdated & ((1 << place) - 1);
+        let outdated = below | ((outdated >> (place + 1)) << place);
+        state.operator_mut(who).round = if left.is_empty() {
+            Round::Idle
+        } else {
+            Round::Acting { script: self.book.script(left), outdated }
+        };
+    }
+
+    /// Ends a round early. The report, which speaks of what was seen, is sent all the same.
+    fn end_round(&mut self, state: &mut State, who: Who) {
+        let Round::Acting { script, .. } = state.operator(who).round else { return };
+        let is_report = |id: &crate::state::WriteId| matches!(self.book.change(*id), Change::Report(_));
+        let left: Vec<_> = self.book.writes_of(script).iter().copied().filter(is_report).collect();
+        state.operator_mut(who).round = if left.is_empty() {
+            Round::Idle
+        } else {
+            Round::Acting { script: self.book.script(left), outdated: 0 }
+        };
+    }
+
+    /// Writes that are under way without anybody knowing.
+    fn flights(&mut self, state: &State, who: Who, moves: &mut Moves) {
+        let Some(Flying { write, outdated }) = state.operator(who).flying else { return };
+        let change = self.book.change(write);
+        let mut next = *state;
+        next.operator_mut(who).flying = None;
+        moves.push(self, Action::Vanish(who, change), Ok(next));
+        match self.land(&mut next, write, outdated) {
+            Ok(Landing::Done) => moves.push(self, Action::Land(who, change), Ok(next)),
+            Ok(Landing::Failed) => {}
+            Ok(Landing::Beyond) => moves.cut += 1,
+            Err(broken) => moves.push(self, Action::Land(who, change), Err(broken)),
+        }
+    }
+
+    fn with_pod(&self, state: &State, id: PodId, pod: Pod) -> State {
+        let mut next = *state;
+        next.set_pod(id, pod);
+        self.touch(&mut next, Object::Pod(id));
+        next
+    }
+
+    fn kubelets(&self, state: &State, moves: &mut Moves) {
+        if state.resource.presence != Presence::Present {
+            return;
+        }
+        for id in state.existing() {
+            let pod = state.pod(id);
+            if state.counts(id) && kubelet::can_start(pod) {
+                let started = kubelet::start(&self.guard, state, id);
+                let outcome = match started {
+                    Err(law) if self.laws.contains(&law) => Err(Broken::Law(law)),
+                    Err(_) => continue,
+                    Ok(started) => Ok(self.with_pod(state, id, started)),
+                };
+                moves.push(self, Action::Start(id), outcome);
+            }
+            if pod.has(Mark::Deleting) && !pod.has(Mark::NodeLost) {
+                moves.push(self, Action::Finish(id), Ok(self.with_pod(state, id, pod.gone())));
+            }
+        }
+    }
+
+    /// The garbage collector, once the resource is on its way.
+    fn garbage(&self, state: &State, moves: &mut Moves) {
+        if state.resource.presence == Presence::Present {
+            return;
+        }
+        let mut next = *state;
+        for id in state.existing() {
+            let pod = state.pod(id);
+            let collected = if pod.has(Mark::NodeLost) { pod.with(Mark::Deleting) } else { pod.gone() };
+            next = self.with_pod(&next, id, collected);
+        }
+        for role in [Role::Peer, Role::Client] {
+            next = self.without_service(&next, role);
+        }
+        moves.push(self, Action::Collect, Ok(next));
+        let left = state.existing().next().is_some()
+            || [Role::Peer, Role::Client].iter().any(|role| state.service(*role) != Service::Missing);
+        if state.resource.presence == Presence::Deleting && !left {
+            moves.push(self, Action::ResourceGoes, Ok(self.without_resource(state)));
+        }
+    }
+
+    fn without_service(&self, state: &State, role: Role) -> State {
+        let mut next = *state;
+        next.set_service(role, Service::Missing);
+        self.touch(&mut next, Object::Service(role));
+        next
+    }
+
+    fn without_resource(&self, state: &State) -> State {
+        let mut next = *state;
+        next.resource.presence = Presence::Gone;
+        // The record stays for the safety predicates: what lands late is still asked which attempt it is of.
+        next.resource.reported = Reported { phase: api::Phase::None, size: None };
+        next.acknowledged = None;
+        self.touch(&mut next, Object::Resource);
+        for who in Who::ALL {
+            next.operator_mut(who).memory = Memory::default();
+        }
+        next
+    }
+
+    /// What people decide, and what luck brings.
+    fn chances(&self, state: &State, moves: &mut Moves) {
+        if self.world.has(Ingredient::Deletion) && state.resource.presence == Presence::Present {
+            moves.push(self, Action::DeleteResource, Ok(self.without_resource(state)));
+            let mut next = *state;
+            next.resource.presence = Presence::Deleting;
+            self.touch(&mut next, Object::Resource);
+            moves.push(self, Action::DeleteInForeground, Ok(next));
+        }
+        for id in state.existing().filter(|id| state.pod(*id).has(Mark::NodeLost)) {
+            let pod = state.pod(id);
+            moves.push(
+                self,
+                Action::NodeReturns(id),
+                Ok(self.with_pod(state, id, pod.without(Mark::NodeLost))),
+            );
+            moves.push(self, Action::ForgetNode(id), Ok(self.with_pod(state, id, pod.gone())));
+        }
+    }
+
+    fn operator_faults(&mut self, state: &State, who: Who, moves: &mut Moves) {
+        let operator = *state.operator(who);
+        let mut restarted = *state;
+        *restarted.operator_mut(who) = Operator { flying: operator.flying, ..Operator::default() };
+        if self.world.has(Ingredient::Crashes) && restarted != *state {
+            moves.push(self, Action::Crash(who), Ok(restarted));
+        }
+        if self.world.has(Ingredient::Takeovers) && state.leader != who {
+            // It looks for itself before it does anything; what it had planned when it last led is forgotten.
+            restarted.leader = who;
+            moves.push(self, Action::TakeOver(who), Ok(restarted));
+        }
+        let there = state.resource.presence != Presence::Gone;
+        if operator.round == Round::Idle && there && self.leads(state, who) {
+            if self.world.has(Ingredient::Blindness) {
+                let outcome = self.observe(state, who, true);
+                moves.push(self, Action::ObserveBlind(who), outcome);
+            }
+            if self.world.has(Ingredient::SplitReads) {
+                let mut next = *state;
+                next.operator_mut(who).round = Round::Read { seen: state.resource, outdated: false };
+                moves.push(self, Action::ReadResource(who), Ok(next));
+            }
+        }
+        let Round::Acting { script, outdated } = operator.round else { return };
+        for place in self.sendable(script) {
+            let Some(write) = self.write_at(state, who, place) else { continue };
+            let change = self.book.change(write);
+            let mut next = *state;
+            self.advance(&mut next, who, place);
+            if let (Change::CreatePod(pod), true) = (change, self.world.has(Ingredient::Quota)) {
+                let mut next = next;
+                let memory = &mut next.operator_mut(who).memory;
+                memory.refused |= pod.bit();
+                memory.refused_aged = false;
+                moves.push(self, Action::Refuse(who, pod), Ok(next));
+            }
+            if self.world.has(Ingredient::Answers) && operator.flying.is_none() {
+                self.end_round(&mut next, who);
+                forget_refusal(next.operator_mut(who), change);
+                next.operator_mut(who).flying =
+                    Some(Flying { write, outdated: outdated & (1 << place) != 0 });
+                moves.push(self, Action::LoseAnswer(who, change), Ok(next));
+            }
+        }
+    }
+
+    fn pod_faults(&self, state: &State, moves: &mut Moves) {
+        for id in state.existing() {
+            let pod = state.pod(id);
+            let counts = state.counts(id);
+            let alive = !pod.has(Mark::Deleting) && !pod.has(Mark::NodeLost) && pod.stage != Stage::Failed;
+            let mut fault = |action, pod| moves.push(self, action, Ok(self.with_pod(state, id, pod)));
+            if self.world.has(Ingredient::Nodes) && !pod.has(Mark::NodeLost) && pod.stage != Stage::Failed {
+                fault(Action::LoseNode(id), pod.with(Mark::NodeLost));
+            }
+            // What happens to a pod that is about to be deleted anyway is no more than what its node can do to it.
+            if !counts || !alive {
+                continue;
+            }
+            let ran = matches!(pod.stage, Stage::Up | Stage::Down) && pod.data != Data::Fresh;
+            if self.world.has(Ingredient::Kills) && pod.stage == Stage::Up {
+                fault(Action::Kill(id), Pod { stage: Stage::Down, ..pod });
+            }
+            if self.world.has(Ingredient::Pods) {
+                fault(Action::Evict(id), Pod { stage: Stage::Failed, data: Data::Fresh, restarts: 0, ..pod });
+                fault(Action::DeletePod(id), pod.with(Mark::Deleting));
+            }
+            if self.world.has(Ingredient::Volumes) && ran {
+                if pod.data != Data::DataLost && pod.data != Data::AllLost {
+                    fault(Action::LoseData(id), Pod { stage: Stage::Down, data: Data::DataLost, ..pod });
+                }
+                if pod.data != Data::AllLost {
+                    fault(Action::LoseVolumes(id), Pod { stage: Stage::Down, data: Data::AllLost, ..pod });
+                }
+            }
+        }
+        for role in [Role::Peer, Role::Client] {
+            if self.world.has(Ingredient::Services) && state.service(role) != Service::Missing {
+                moves.push(self, Action::DeleteService(role), Ok(self.without_service(state, role)));
+            }
+        }
+    }
+}
+
+/// A creation that went through, or may have, is not known to be refused any more.
+fn forget_refusal(operator: &mut Operator, change: Change) {
+    if let Change::CreatePod(pod) = change {
+        operator.memory.refused &= !pod.bit();
+        operator.memory.refused_aged &= operator.memory.refused != 0;
+    }
+}
