@@ -244,3 +244,31 @@ fn labels(id: AttemptId, attempt: &Attempt) -> impl Iterator<Item = (String, Att
 pub(crate) fn uid_of(name: &str) -> String {
     format!("uid-of-{name}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_pod_has_a_name_of_its_own_and_is_known_by_it() {
+        let cast = Cast::new(INCARNATIONS).unwrap();
+        let names: BTreeSet<String> = PodId::all().map(|id| cast.name(id)).collect();
+        assert_eq!(names.len(), PODS);
+        assert!(PodId::all().all(|id| cast.pod_named(&cast.name(id)) == Some(id)));
+        for id in AttemptId::all() {
+            assert_eq!(AttemptId::new(id.incarnation(), id.proposer()), Some(id));
+            assert_eq!(cast.attempt_of_label(&cast.attempt(id).unwrap().label()), Some(id));
+            assert_eq!(cast.attempt_of_token(&cast.birth(id, true).token), Some(id));
+            assert!(id.pods().all(|pod| pod.attempt() == id));
+        }
+    }
+
+    #[test]
+    fn a_token_beyond_the_room_is_told_from_all_others() {
+        let cast = Cast::new(2).unwrap();
+        assert!(!cast.is_beyond(cast.fresh_token(2, Who::B).as_str()));
+        assert!(cast.is_beyond(cast.fresh_token(3, Who::A).as_str()));
+    }
+}

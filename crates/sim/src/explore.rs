@@ -14,7 +14,7 @@ use crate::{
     cast::CastError,
     goal::End,
     hash::Quick,
-    laws::{Broken, Law},
+    laws::{Broken, Properties},
     model::{Model, Planner},
     replay,
     state::State,
@@ -114,8 +114,8 @@ struct Graph {
 /// Visits every state of a world in which this planner works.
 ///
 /// With two leaders at once only safety is asked: they may undo each other's attempts for as long as both lead.
-pub fn explore(world: &World, planner: Planner<'_>, laws: &[Law]) -> Result<Stats, Failure> {
-    let mut model = Model::new(world, planner, laws)?;
+pub fn explore(world: &World, planner: Planner<'_>, properties: Properties) -> Result<Stats, Failure> {
+    let mut model = Model::new(world, planner, properties)?;
     let mut graph = Graph::default();
     graph.reach(State::new(), (0, 0), None);
     while let Some(index) = graph.next() {
@@ -213,7 +213,11 @@ impl Graph {
         let nearest = |bad: &dyn Fn(usize) -> bool| {
             (0..self.states.len()).filter(|index| bad(*index)).min_by_key(|index| self.cost(*index))
         };
-        if let Some(index) = nearest(&|index| reaches.get(index) != Some(&true)) {
+        let astray = |index: usize| reaches.get(index) != Some(&true);
+        if let Some(index) = nearest(&astray) {
+            // Where the goal is out of reach from the very beginning, a state in which nothing moves tells more.
+            let still = |index: usize| astray(index) && self.successors(index).is_empty();
+            let index = if index == 0 { nearest(&still).unwrap_or(index) } else { index };
             return Err(self.counterexample(model, index, None, Broken::NeverReached));
         }
         let left =

@@ -87,3 +87,49 @@ pub(crate) fn start(guard: &Guard, state: &State, id: PodId) -> Result<Pod, Law>
     (pod.stage, pod.data) = (Stage::Up, Data::Log);
     Ok(pod.with(Mark::Started))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        cast::{AttemptId, INCARNATIONS, Who},
+        state::BirthRecord,
+    };
+
+    /// How a pod with this data starts in a world whose names resolve.
+    fn outcome(data: Data, withdrawn: bool, formed: bool) -> Result<Stage, Law> {
+        let guard = Guard::new(&Cast::new(INCARNATIONS).unwrap()).unwrap();
+        let attempt = AttemptId::new(1, Who::A).unwrap();
+        let id = attempt.pods().next().unwrap();
+        let mut state = State::new();
+        state.resource.birth = Some(BirthRecord { attempt, formed });
+        state.peer = Service::Selects(Some(attempt));
+        let mut pod = Pod { stage: Stage::Down, data, ..Pod::default() };
+        if withdrawn {
+            pod = pod.with(Mark::Withdrawn);
+        }
+        if !matches!(data, Data::Fresh | Data::Sealed) {
+            pod = pod.with(Mark::Started);
+        }
+        state.set_pod(id, pod);
+        start(&guard, &state, id).map(|pod| pod.stage)
+    }
+
+    #[test]
+    fn each_guard_alone_refuses_an_empty_start_and_without_both_it_is_amnesia() {
+        let table = [
+            (Data::Fresh, false, Ok(Stage::Up)),
+            (Data::Sealed, false, Ok(Stage::Up)),
+            (Data::Log, false, Ok(Stage::Up)),
+            (Data::Log, true, Ok(Stage::Up)),
+            (Data::DataLost, false, Ok(Stage::Refused)),
+            (Data::DataLost, true, Ok(Stage::Refused)),
+            (Data::AllLost, true, Ok(Stage::Refused)),
+            (Data::AllLost, false, Err(Law::Amnesia)),
+        ];
+        for (data, withdrawn, expected) in table {
+            assert_eq!(outcome(data, withdrawn, true), expected, "{data:?} {withdrawn}");
+        }
+        assert_eq!(outcome(Data::AllLost, false, false), Ok(Stage::Up), "nobody had written yet");
+    }
+}

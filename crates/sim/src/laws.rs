@@ -60,6 +60,28 @@ laws! {
     UnknownWrite => "the operator writes something that is not part of this world";
 }
 
+/// What is asked of every state, and of every write at the moment it lands. The goal is always asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Properties {
+    /// The world's own laws.
+    pub laws: &'static [Law],
+    /// The planner's own invariants.
+    pub invariants: &'static [Violation],
+}
+
+impl Properties {
+    /// Everything.
+    pub const ALL: Self = Self { laws: Law::ALL, invariants: Violation::ALL };
+    /// The world's laws alone: they have to be enough without the planner's word.
+    pub const LAWS: Self = Self { laws: Law::ALL, invariants: &[] };
+    /// The planner's invariants alone.
+    pub const INVARIANTS: Self = Self { laws: &[], invariants: Violation::ALL };
+
+    pub(crate) fn has(&self, law: Law) -> bool {
+        self.laws.contains(&law)
+    }
+}
+
 /// What was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {

@@ -4,13 +4,17 @@
 //! The planner is the real one, and so are its effects ([`planner::Step::lower`]), its safety predicates and the launcher's
 //! judgement ([`launch::guard::judge`]). Kubernetes and etcd are counted: what a planner cannot see or cause is left out.
 //!
-//! Modelled: the resource, `status.birth` and what of the reported status is read again; pods from creation over scheduling, start, restart,
-//! refusal, eviction and deletion to lost nodes; their volumes; both Services; two operators with their memory, the writes they
-//! planned and have not sent, and writes whose answer was lost; the garbage collector; a client that writes as soon as it is let in.
+//! Modelled: the resource, `status.birth` and what of the reported status is read again; pods from creation over start, restart, refusal
+//! by the launcher, eviction and deletion to lost nodes; their two volumes; both Services; two operators with their memory, the
+//! writes they planned and have not sent, and writes whose answer was lost; the garbage collector; a client that writes as soon as it
+//! is let in. API servers are taken to have no CEL rules: the planner has to be right without them.
 //!
-//! Not modelled: raft (a quorum that is up serves, and names matter only until a member has started), clocks (a time is either
-//! short or longer than any patience), edits of the spec, squatted names, a kubelet that starts a container on an annotation older
-//! than the API server's, and a cluster deleted and created again under its name.
+//! Not modelled: raft (a quorum that is up serves; names matter only until a member has started), clocks (a time is either short
+//! or longer than any patience), edits of the spec, squatted names, pods that are read before the resource (only the other order),
+//! a kubelet that starts a container on an older annotation than the API server's, and a cluster created again under its name.
+//!
+//! Taken for granted: members of one attempt are interchangeable (one test tells them apart), nothing that happens inside a pod of
+//! an abandoned attempt matters any more, and losing both volumes of a member at once before the cluster has formed harms nobody.
 
 mod action;
 mod cast;
@@ -32,7 +36,7 @@ pub use action::{Action, Kind};
 pub use cast::{ATTEMPTS, AttemptId, CastError, INCARNATIONS, PODS, PodId, SIZE, Who};
 pub use explore::{Counterexample, Failure, Stats, explore};
 pub use goal::End;
-pub use laws::{Broken, Law};
+pub use laws::{Broken, Law, Properties};
 pub use model::Planner;
 pub use state::{
     BirthRecord, Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Resource, Role, Round,

@@ -13,7 +13,7 @@ use crate::{
     eyes::{self, Eyes, Glance},
     hash::Quick,
     kubelet::Guard,
-    laws::{Broken, Law},
+    laws::{Broken, Law, Properties},
     state::{
         BirthRecord, Mark, Memory, Pod, Presence, Reported, Resource, Round, ScriptId, Service, Stage, State,
         WriteId,
@@ -54,7 +54,7 @@ struct FactsKey {
 /// Everything that does not change from state to state.
 pub(crate) struct Model<'a> {
     pub(crate) world: &'a World,
-    pub(crate) laws: &'a [Law],
+    pub(crate) properties: Properties,
     /// Whether members are told apart.
     pub(crate) distinct: bool,
     pub(crate) book: Book,
@@ -77,11 +77,15 @@ pub(crate) enum Landing {
 }
 
 impl<'a> Model<'a> {
-    pub(crate) fn new(world: &'a World, planner: Planner<'a>, laws: &'a [Law]) -> Result<Self, CastError> {
+    pub(crate) fn new(
+        world: &'a World,
+        planner: Planner<'a>,
+        properties: Properties,
+    ) -> Result<Self, CastError> {
         let cast = Cast::new(world.attempts)?;
         Ok(Self {
             world,
-            laws,
+            properties,
             distinct: world.has(Ingredient::Distinct),
             book: Book::default(),
             guard: Guard::new(&cast)?,
@@ -139,7 +143,7 @@ impl<'a> Model<'a> {
             (risks > 1, Law::SeveralRisks),
         ];
         let broken =
-            rows.into_iter().find(|(broken, law)| *broken && self.laws.contains(law)).map(|(_, law)| law);
+            rows.into_iter().find(|(broken, law)| *broken && self.properties.has(*law)).map(|(_, law)| law);
         if reported != glance.seen.reported {
             writes.push(self.book.note(Change::Report(reported), None));
         }
@@ -240,7 +244,7 @@ impl<'a> Model<'a> {
             }
             _ => None,
         };
-        if let Some(law) = law.filter(|law| self.laws.contains(law)) {
+        if let Some(law) = law.filter(|law| self.properties.has(*law)) {
             return Some(Broken::Law(law));
         }
         let set = |holds: &dyn Fn(PodId) -> bool| {
@@ -257,8 +261,11 @@ impl<'a> Model<'a> {
         }
         let facts = self.facts(state);
         let effect = self.book.write(write).and_then(|write| write.effect.as_ref());
-        let verdict =
-            effect.and_then(|effect| safety::check(&facts, effect).first().copied()).map(Broken::Invariant);
+        let violations = effect.map(|effect| safety::check(&facts, effect)).unwrap_or_default();
+        let verdict = violations
+            .into_iter()
+            .find(|violation| self.properties.invariants.contains(violation))
+            .map(Broken::Invariant);
         self.verdicts.insert(key, verdict);
         verdict
     }
@@ -315,7 +322,8 @@ fn apply(state: &mut State, change: Change) {
             state.latched |= attempt.bit();
         }
         Change::Report(reported) => state.resource.reported = reported,
-        Change::CreatePod(id) => state.set_pod(id, Pod { stage: Stage::Pending, ..Pod::default() }),
+        // Where a name is used a second time, what its first bearer did is remembered.
+        Change::CreatePod(id) => state.set_pod(id, Pod { stage: Stage::Pending, ..state.pod(id).gone() }),
         Change::DeletePod(id) => state.set_pod(id, state.pod(id).with(Mark::Deleting)),
         Change::Order { pod: id, may_start_empty, .. } => {
             let pod = state.pod(id);

@@ -26,7 +26,7 @@ impl Moves {
     fn push(&mut self, model: &Model<'_>, action: Action, outcome: Result<State, Broken>) {
         let outcome = outcome.and_then(|mut state| {
             model.settle(&mut state);
-            let broken = laws::broken_by(&state).find(|law| model.laws.contains(law));
+            let broken = laws::broken_by(&state).find(|law| model.properties.has(*law));
             broken.map_or(Ok(state), |law| Err(Broken::Law(law)))
         });
         self.all.push((action, outcome));
@@ -182,7 +182,7 @@ impl Model<'_> {
             if state.counts(id) && kubelet::can_start(pod) {
                 let started = kubelet::start(&self.guard, state, id);
                 let outcome = match started {
-                    Err(law) if self.laws.contains(&law) => Err(Broken::Law(law)),
+                    Err(law) if self.properties.has(law) => Err(Broken::Law(law)),
                     Err(_) => continue,
                     Ok(started) => Ok(self.with_pod(state, id, started)),
                 };

@@ -8,12 +8,12 @@ use sim::{
         self, Answers, Blindness, Crashes, Deletion, Distinct, Kills, Nodes, Pods, Quota, Services,
         SplitReads, Takeovers, TwoLeaders, Volumes,
     },
-    Law, Stats, World, explore,
+    Properties, Stats, World, explore,
 };
 
 fn visit(name: &'static str, faults: u8, attempts: u8, with: &'static [Ingredient]) -> Stats {
     let begin = std::time::Instant::now();
-    match explore(&World { name, faults, attempts, with }, &planner::plan, Law::ALL) {
+    match explore(&World { name, faults, attempts, with }, &planner::plan, Properties::ALL) {
         Ok(stats) => {
             println!("{name}: {stats} ({:.1?})", begin.elapsed());
             stats

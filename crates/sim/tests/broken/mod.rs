@@ -89,6 +89,18 @@ pub(crate) fn makes_a_missing_pod_again(desired: &Wanted, observed: &Observed) -
     plan
 }
 
+pub(crate) fn makes_lost_members_again_as_new(desired: &Wanted, observed: &Observed) -> Plan {
+    let mut plan = plan(desired, observed);
+    let (Ok(wanted), Some(attempt)) = (desired, attempt(observed)) else { return plan };
+    let there = |member: &MemberName| current(observed).any(|pod| pod.name == member.as_str());
+    let members: Vec<MemberName> =
+        wanted.members(&attempt).into_iter().filter(|member| !there(member)).collect();
+    if !members.is_empty() && is_formed(observed) {
+        plan.steps = vec![Step::CreateMembers { attempt, members }];
+    }
+    plan
+}
+
 pub(crate) fn never_withdraws_the_permission(desired: &Wanted, observed: &Observed) -> Plan {
     without(desired, observed, |step| matches!(step, Step::WithdrawEmptyStart { .. }))
 }
@@ -127,6 +139,17 @@ pub(crate) fn restarts_members_by_deleting_pods(desired: &Wanted, observed: &Obs
 
 pub(crate) fn ignores_resource_versions(desired: &Wanted, observed: &Observed) -> Plan {
     seeing(desired, observed, |observed| observed.resource.resource_version.clear())
+}
+
+/// The next attempt is latched without a version: a member was lost, but the cluster may have been called formed since.
+pub(crate) fn abandons_on_an_outdated_resource(desired: &Wanted, observed: &Observed) -> Plan {
+    let mut plan = plan(desired, observed);
+    for step in &mut plan.steps {
+        if let Step::LatchBirth { resource_version, from: Some(_), .. } = step {
+            resource_version.clear();
+        }
+    }
+    plan
 }
 
 pub(crate) fn starts_anew_after_total_loss(desired: &Wanted, observed: &Observed) -> Plan {
@@ -172,6 +195,16 @@ pub(crate) fn never_lets_clients_in(desired: &Wanted, observed: &Observed) -> Pl
 
 pub(crate) fn never_deletes_what_it_abandoned(desired: &Wanted, observed: &Observed) -> Plan {
     without(desired, observed, |step| matches!(step, Step::DeleteAbandonedPod { .. }))
+}
+
+pub(crate) fn deletes_all_it_abandoned_at_once(desired: &Wanted, observed: &Observed) -> Plan {
+    let mut plan = plan(desired, observed);
+    let label = attempt(observed).map(|attempt| attempt.label());
+    if plan.steps.iter().any(|step| matches!(step, Step::DeleteAbandonedPod { .. })) {
+        plan.steps =
+            observed.own_pods().filter(|pod| pod.attempt != label && !pod.deleting).map(delete).collect();
+    }
+    plan
 }
 
 pub(crate) fn never_tries_a_refused_pod_again(desired: &Wanted, observed: &Observed) -> Plan {
