@@ -177,8 +177,9 @@ fn testbed(arguments: &[&str]) -> Command {
     command
 }
 
+/// Where nextest leaves its results: below the workspace, wherever cargo puts what it builds.
 fn results_of(profile: &str) -> PathBuf {
-    target().join("nextest").join(profile).join("junit.xml")
+    PathBuf::from("target/nextest").join(profile).join("junit.xml")
 }
 
 /// Where cargo puts what it builds.
