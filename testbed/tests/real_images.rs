@@ -8,7 +8,7 @@
     reason = "clippy.toml allows them in test functions; what those call here is test code too"
 )]
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,7 +29,9 @@ struct Registry {
 impl Registry {
     fn start(cache: &Cache) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // An address of this process's own: nobody else's connection takes the port before the registry does.
+        let [_, high, middle, low] = std::process::id().to_be_bytes();
+        let listener = TcpListener::bind((Ipv4Addr::new(127, 1 + high % 254, middle, low), 0)).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         drop(listener);
         let config = format!(

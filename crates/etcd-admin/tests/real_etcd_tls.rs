@@ -7,7 +7,7 @@ mod harness;
 use std::fs;
 
 use etcd_admin::{Cause, Connect, Tls};
-use harness::{Cluster, VERSIONS, eventually};
+use harness::{Cluster, VERSIONS, eventually, own_address};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 struct Authority {
@@ -38,7 +38,7 @@ impl Authority {
 async fn only_who_shows_a_certificate_and_trusts_the_right_authority_is_answered() {
     let authority = Authority::new();
     let dir = tempfile::tempdir().unwrap();
-    let (certificate, key) = authority.issue(&["127.0.0.1", "localhost"]);
+    let (certificate, key) = authority.issue(&[&own_address().to_string(), "localhost"]);
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();

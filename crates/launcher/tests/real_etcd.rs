@@ -13,7 +13,7 @@ mod pod;
 
 use std::{
     collections::BTreeMap,
-    net::TcpListener,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -33,8 +33,15 @@ fn binary(version: &str) -> PathBuf {
     path
 }
 
+/// A loopback address of this process's own. On the shared one, a port that is free now may be taken a moment later as the
+/// near end of somebody's connection; these always begin at 127.0.0.1.
+fn own_address() -> Ipv4Addr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 1 + high % 254, middle, low)
+}
+
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// A member's two ports on the loopback.
@@ -50,7 +57,7 @@ impl Ports {
 
     /// Flags for a member whose peers have these ports.
     fn flags(&self, others: &[u16]) -> Vec<String> {
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let url = |port: u16| format!("http://{}:{port}", own_address());
         let member = |port: u16| format!("m{port}={}", url(port));
         let mut cluster = member(self.peer);
         for port in others {
@@ -69,8 +76,8 @@ impl Ports {
     fn probe(&self, question: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_etcd-launcher"))
             .args(["probe", question])
-            .arg(format!("--client=http://127.0.0.1:{}", self.client))
-            .arg(format!("--peer=127.0.0.1:{}", self.peer))
+            .arg(format!("--client=http://{}:{}", own_address(), self.client))
+            .arg(format!("--peer={}:{}", own_address(), self.peer))
             .output()
             .unwrap()
     }

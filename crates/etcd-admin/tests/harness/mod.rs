@@ -12,7 +12,7 @@
 
 use std::{
     fs::File,
-    net::TcpListener,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -33,9 +33,16 @@ pub(crate) fn binary(version: &str) -> PathBuf {
     path
 }
 
+/// A loopback address of this process's own. On the shared one, a port that is free now may be taken a moment later as the
+/// near end of somebody's connection; these always begin at 127.0.0.1.
+pub(crate) fn own_address() -> Ipv4Addr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 1 + high % 254, middle, low)
+}
+
 /// A port that is free now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+fn free_port() -> u16 {
+    TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// One member: a process, its ports and its data.
@@ -53,8 +60,8 @@ impl Process {
     fn new(version: &str, name: &str, scheme: &str, extra: &[String]) -> Self {
         Self {
             name: name.to_owned(),
-            peer_url: format!("http://127.0.0.1:{}", free_port()),
-            client_url: format!("{scheme}://127.0.0.1:{}", free_port()),
+            peer_url: format!("http://{}:{}", own_address(), free_port()),
+            client_url: format!("{scheme}://{}:{}", own_address(), free_port()),
             binary: binary(version),
             dir: tempfile::tempdir().unwrap(),
             extra: extra.to_vec(),
