@@ -148,10 +148,9 @@ async fn client(cluster: &Cluster) -> anyhow::Result<()> {
         "quay.io/coreos/etcd",
         "--restart=Never",
     ];
-    let said = cluster
-        .kubectl(&[&run[..], &["--quiet", "--", "/bin/sh", "-c", &script]].concat())
-        .await?
-        .success()?;
+    // Typed, as in the book: what a shell prints before kubectl is attached to it is not seen.
+    let shell = [&run[..], &["--quiet", "--", "/bin/sh"]].concat();
+    let said = cluster.kubectl_with(&shell, script.as_bytes(), Duration::from_mins(2)).await?.success()?;
     println!("{said}");
     ensure!(said.contains("foo\nbar"), "foo was not read back as bar");
     Ok(())

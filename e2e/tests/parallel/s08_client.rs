@@ -1,7 +1,7 @@
 //! S8: the book's client puts and gets through the client Service.
 
 use anyhow::ensure;
-use e2e::{etcd_cluster, operator, running};
+use e2e::{SOON, etcd_cluster, operator, running};
 use testbed::kit::in_namespace;
 
 const SCRIPT: &str = "export ETCDCTL_API=3
@@ -18,7 +18,9 @@ async fn s8_foo_is_read_back_as_bar_through_the_client_service() -> anyhow::Resu
         running(&ns, "example-etcd-cluster").await?;
         let run =
             ["run", "--rm", "-i", "etcdctl", "--image", "quay.io/coreos/etcd", "--restart=Never", "--quiet"];
-        let said = ns.kubectl(&[&run[..], &["--", "/bin/sh", "-c", SCRIPT]].concat()).await?.success()?;
+        // Typed, as in the book: what a shell prints before kubectl is attached to it is not seen.
+        let shell = [&run[..], &["--", "/bin/sh"]].concat();
+        let said = ns.kubectl_with(&shell, SCRIPT.as_bytes(), SOON).await?.success()?;
         ensure!(said.contains("OK\nfoo\nbar"), "{said}");
         Ok(())
     })
