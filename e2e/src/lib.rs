@@ -16,7 +16,7 @@ use kube::{Api, ResourceExt as _};
 use testbed::kit::{Cluster, Exec, Output, TestNamespace, check, wait_for};
 
 /// Long enough for a busy machine, short enough to be waited for.
-pub const SOON: Duration = Duration::from_mins(2);
+pub const SOON: Duration = Duration::from_mins(3);
 
 /// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
 pub const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
