@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -15,7 +14,7 @@ use testbed::{
     cluster::{self, Settings},
     images::EtcdVersion,
     instance::Instance,
-    kit::{Cluster, check, wait_for_all},
+    kit::{Cluster, Places, check, wait_for_all},
 };
 
 use crate::{deploy, image};
@@ -35,8 +34,7 @@ const RESOURCE: &str = "etcd-cluster-cr.yaml";
 /// Tells the story.
 pub(crate) async fn run() -> anyhow::Result<()> {
     let begun = Instant::now();
-    let named = env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty());
-    if !named {
+    if Places::named().is_none() {
         heading("A Kubernetes with three nodes");
         let checkout = image::repository()?;
         let settings = Settings {

@@ -1,6 +1,6 @@
 //! `make deploy` and `make undeploy`: our image in the testbed's registry, and the install manifest applied.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,7 +8,7 @@ use kube::Api;
 use testbed::{
     control_plane::Layout,
     instance::Instance,
-    kit::{Cluster, check, wait_for},
+    kit::{Cluster, Places, check, wait_for},
     push::push,
 };
 
@@ -42,7 +42,7 @@ pub(crate) async fn undeploy() -> anyhow::Result<()> {
 
 /// Puts our image into the testbed's registry. A cluster that is named explicitly pulls it from where its name says.
 pub(crate) async fn push_image() -> anyhow::Result<()> {
-    if env::var_os("TESTBED_KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+    if Places::named().is_some() {
         println!("TESTBED_KUBECONFIG names a cluster: it must be able to pull {} by itself", image::NAME);
         return Ok(());
     }
