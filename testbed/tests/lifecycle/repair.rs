@@ -128,9 +128,16 @@ fn a_cluster_that_lost_a_node_or_its_api_server_is_started_anew() {
     let server = programs.iter().find(|program| program.name == "kube-apiserver").unwrap();
     let server = ProcessId::of(server.pid).unwrap();
     server.signal(Signal::SIGKILL).unwrap();
-    assert!(server.wait_gone(Duration::from_secs(10)));
-    let status = text(&run(&mut command(checkout.path(), &["status"])));
-    assert!(status.contains("kube-apiserver") && status.contains("ended: signal: 9"), "{status}");
+    // A process of many threads is no longer alive before its parent is told: on a busy machine that takes a while.
+    let begun = Instant::now();
+    loop {
+        let status = text(&run(&mut command(checkout.path(), &["status"])));
+        if status.contains("kube-apiserver") && status.contains("ended: signal: 9") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{status}");
+        thread::sleep(Duration::from_millis(100));
+    }
     up(checkout.path());
     assert_eq!(ready_nodes(checkout.path()), 3);
 }
