@@ -1,26 +1,42 @@
 //! Which testbed on this machine: names, folders and address ranges, so that two never touch each other.
 
-use std::{fmt, net::Ipv4Addr, path::PathBuf, str::FromStr};
+use std::{env, fmt, net::Ipv4Addr, path::PathBuf, str::FromStr};
 
 /// Everything that all instances keep on the machine lies below this folder.
 const STATE: &str = "/var/lib/etcd-operator-testbed";
 
-/// A testbed on this machine. There are two, so that the tests which start, kill and remove a whole cluster do not
-/// touch the one that somebody is working with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A testbed on this machine. There are several, so that the tests which start, kill and remove a whole cluster do not
+/// touch the one that somebody is working with, and so that people with more than one checkout can work in each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Instance {
     /// The cluster of `make cluster-up`.
+    #[default]
     Main,
     /// The cluster that the life-cycle tests start and end.
     Spare,
+    /// One more, for another checkout.
+    Second,
+    /// And one more.
+    Third,
 }
 
 /// The instance's name is not one of the known ones.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no testbed instance {0:?}: TESTBED_INSTANCE is `main` or `spare`")]
+#[error("there is no testbed instance {0:?}: TESTBED_INSTANCE is `main`, `spare`, `second` or `third`")]
 pub struct UnknownInstance(String);
 
 impl Instance {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Main, Self::Spare, Self::Second, Self::Third];
+
+    /// The one that `TESTBED_INSTANCE` names; the main one if it names none.
+    pub fn chosen() -> Result<Self, UnknownInstance> {
+        match env::var("TESTBED_INSTANCE") {
+            Ok(name) if !name.is_empty() => name.parse(),
+            _ => Ok(Self::default()),
+        }
+    }
+
     /// Its folder: state, logs, disks of the nodes.
     #[must_use]
     pub fn dir(self) -> PathBuf {
@@ -45,6 +61,8 @@ impl Instance {
         match self {
             Self::Main => Network { index: 0 },
             Self::Spare => Network { index: 1 },
+            Self::Second => Network { index: 2 },
+            Self::Third => Network { index: 3 },
         }
     }
 }
@@ -54,6 +72,8 @@ impl fmt::Display for Instance {
         f.write_str(match self {
             Self::Main => "main",
             Self::Spare => "spare",
+            Self::Second => "second",
+            Self::Third => "third",
         })
     }
 }
@@ -62,11 +82,8 @@ impl FromStr for Instance {
     type Err = UnknownInstance;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        match name {
-            "main" => Ok(Self::Main),
-            "spare" => Ok(Self::Spare),
-            other => Err(UnknownInstance(other.to_owned())),
-        }
+        let named = Self::ALL.into_iter().find(|instance| instance.to_string() == name);
+        named.ok_or_else(|| UnknownInstance(name.to_owned()))
     }
 }
 
@@ -181,20 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn the_two_instances_share_no_address() {
+    fn no_two_instances_share_an_address() {
         let ranges = |i: Instance| [i.network().machines(), i.network().pods(), i.network().services()];
-        for a in ranges(Instance::Main) {
-            for b in ranges(Instance::Spare) {
-                assert!(!a.overlaps(b), "{a} and {b}");
+        for one in Instance::ALL {
+            for other in Instance::ALL.into_iter().filter(|other| *other != one) {
+                for (a, b) in ranges(one).into_iter().flat_map(|a| ranges(other).map(|b| (a, b))) {
+                    assert!(!a.overlaps(b), "{a} of {one} and {b} of {other}");
+                }
             }
         }
     }
 
     #[test]
     fn an_instance_is_known_by_its_name() {
-        for instance in [Instance::Main, Instance::Spare] {
+        for instance in Instance::ALL {
             assert_eq!(instance.to_string().parse::<Instance>().unwrap(), instance);
         }
-        assert!("other".parse::<Instance>().unwrap_err().to_string().contains("`main` or `spare`"));
+        assert!("other".parse::<Instance>().unwrap_err().to_string().contains("`main`, `spare`"));
     }
 }

@@ -20,7 +20,7 @@ use testbed::{
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// Which testbed of this machine: `main` or `spare`.
+    /// Which testbed of this machine: `main`, `spare`, `second` or `third`.
     #[arg(long, global = true, env = "TESTBED_INSTANCE", default_value = "main")]
     instance: Instance,
 

@@ -38,7 +38,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         heading("A Kubernetes with three nodes");
         let checkout = image::repository()?;
         let settings = Settings {
-            instance: Instance::Main,
+            instance: Instance::chosen()?,
             checkout,
             etcd: vec![EtcdVersion::DEFAULT],
             dns: DnsAnswers::default(),

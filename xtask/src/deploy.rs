@@ -47,7 +47,7 @@ pub(crate) async fn push_image() -> anyhow::Result<()> {
         return Ok(());
     }
     let built = tokio::task::spawn_blocking(image::build).await.context("the build was interrupted")??;
-    let pushed = push(&built, &Layout::of(Instance::Main).registry()).await?;
+    let pushed = push(&built, &Layout::of(Instance::chosen()?).registry()).await?;
     println!("{} is in the testbed's registry ({})", image::NAME, pushed.digest);
     Ok(())
 }

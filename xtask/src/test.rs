@@ -131,6 +131,8 @@ fn run_phase(report: &mut Report, mut phase: Phase) -> anyhow::Result<()> {
     let begun = Instant::now();
     let status = phase
         .command
+        // Which one is not a matter of taste here: the tests are for the main one.
+        .env("TESTBED_INSTANCE", Instance::Main.to_string())
         .status()
         .with_context(|| format!("{} could not be run", phase.command.get_program().display()))?;
     report.phase(phase.name, begun.elapsed());
@@ -172,8 +174,7 @@ fn cargo_run(package: &str, arguments: &[&str]) -> Command {
 fn testbed(arguments: &[&str]) -> Command {
     let mut command =
         cargo(&["run", "--quiet", "--locked", "--package", "testbed", "--bin", "testbed", "--"]);
-    // Which one is not a matter of taste here: the tests are for the main one.
-    command.args(arguments).env("TESTBED_INSTANCE", Instance::Main.to_string());
+    command.args(arguments);
     command
 }
 

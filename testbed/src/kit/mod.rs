@@ -45,7 +45,10 @@ use kube::{
 };
 use tower::timeout::TimeoutLayer;
 
-use crate::{cluster, instance::Instance};
+use crate::{
+    cluster,
+    instance::{Instance, UnknownInstance},
+};
 
 pub use self::{
     audit::AuditLog,
@@ -100,6 +103,9 @@ pub enum KitError {
         /// The API server's answer.
         source: Box<Status>,
     },
+    /// `TESTBED_INSTANCE` names none.
+    #[error(transparent)]
+    Instance(#[from] UnknownInstance),
     /// The call failed before there was an answer, or the answer could not be read.
     #[error("{attempt}: no usable answer")]
     Failed {
@@ -183,9 +189,9 @@ impl Places {
 
 impl Cluster {
     /// Connects to the cluster that `TESTBED_KUBECONFIG` names (with `TESTBED_KUBECTL` and `TESTBED_AUDIT_LOG`
-    /// beside it), else to the one that `make cluster-up` started on this machine.
+    /// beside it), else to the one that `make cluster-up` started on this machine (the instance that `TESTBED_INSTANCE` names).
     pub async fn connect() -> Result<Self, KitError> {
-        Self::connect_to(choose(|name| env::var_os(name), cluster::places(Instance::Main))?).await
+        Self::connect_to(choose(|name| env::var_os(name), cluster::places(Instance::chosen()?))?).await
     }
 
     /// Connects to the cluster of this kubeconfig.
