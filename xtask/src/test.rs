@@ -22,9 +22,9 @@ use testbed::{
 use crate::report::Report;
 
 /// The packages whose tests need a cluster.
-const ON_A_CLUSTER: &str = "(package(testbed) + package(e2e))";
+const ON_A_CLUSTER: &str = "(package(testbed) + package(e2e) - binary(history_on_etcd))";
 /// Tests that look at the testbed itself, and not at a cluster.
-const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log)::/)";
+const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log|history)::/)";
 
 /// What a phase runs: a command, and the nextest profile under which it leaves results if it is one of its.
 struct Phase {
