@@ -14,24 +14,24 @@ fn operation(invoked: u64, returned: u64, did: Did) -> Operation {
     Operation { key: Key(0), invoked: at(invoked), returned: at(returned), did }
 }
 
-const fn wrote(value: u64) -> Did {
+fn wrote(value: u64) -> Did {
     Did::Wrote { value: Value(value), revision: Revision(0) }
 }
 
-const fn perhaps(value: u64) -> Did {
+fn perhaps(value: u64) -> Did {
     Did::WriteUnknown { value: Value(value) }
 }
 
 /// Zero is nothing.
-const fn read(value: u64) -> Did {
-    let found = if value > 0 { Some(Found { value: Value(value), modified: Revision(0) }) } else { None };
+fn read(value: u64) -> Did {
+    let found = (value > 0).then_some(Found { value: Value(value), modified: Revision(0) });
     Did::Read { found, revision: Revision(0) }
 }
 
 #[test]
 fn legal_histories_pass_and_illegal_ones_are_found_where_they_show() {
-    type Steps = &'static [(u64, u64, Did)];
-    let table: [(&str, Steps, Result<(), NotLinear>); 16] = [
+    type Step = (u64, u64, Did);
+    let table: [(&str, &[Step], Result<(), NotLinear>); 16] = [
         ("nothing happened", &[], Ok(())),
         (
             "one after another",
