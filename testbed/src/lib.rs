@@ -10,6 +10,7 @@
 //! | what is built, once | [`cache`], [`recipe`] |
 //! | images from files | [`image`], [`images`] |
 //! | what tests stand on | [`kit`] |
+//! | what tests break | [`faults`] |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -22,6 +23,7 @@ pub mod cache;
 pub mod cgroup;
 pub mod cluster;
 pub mod control_plane;
+pub mod faults;
 pub mod host;
 pub mod image;
 pub mod images;
