@@ -163,8 +163,7 @@ fn every_flag_of_the_golden_tables_is_known_to_the_real_binary() {
             checks: CorruptionChecks { at_start: true, on_compaction: true },
         };
         // `--version` comes last: etcd reads every flag before it, and exits on one that it does not know.
-        let output =
-            Command::new(etcd(text)).args(argv(&launch, version)).arg("--version").output().unwrap();
+        let output = Command::new(etcd(text)).args(argv(&launch, version)).arg("--version").output().unwrap();
         let answer =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && answer.contains(&format!("etcd Version: {text}")), "{answer}");

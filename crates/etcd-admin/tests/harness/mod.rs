@@ -1,10 +1,6 @@
 //! Real etcd processes on the loopback, for tests.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test's functions may panic too"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's functions may panic too")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{
