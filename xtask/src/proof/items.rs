@@ -40,13 +40,16 @@ impl Layer {
     /// The layer that a test is of, by where it is.
     fn of(file: &str) -> Self {
         let tests_of = |package: &str| file.starts_with(&format!("crates/{package}/tests/"));
-        if file.starts_with("e2e/tests/") || file.starts_with("testbed/tests/") {
+        let of_the_testbed = |group: &str| file.starts_with(&format!("testbed/tests/{group}/"));
+        if file.starts_with("e2e/tests/")
+            || ["parallel", "exclusive", "lifecycle"].into_iter().any(of_the_testbed)
+        {
             Self::Testbed
         } else if tests_of("sim") {
             Self::Explorer
         } else if tests_of("operator") {
             Self::Loop
-        } else if tests_of("etcd-admin") || tests_of("launcher") {
+        } else if tests_of("etcd-admin") || tests_of("launcher") || file.starts_with("testbed/tests/") {
             Self::Etcd
         } else {
             Self::Unit
