@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -61,7 +61,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     apply(&cluster, RESOURCE).await?;
     members_ready(&cluster, applied).await?;
     client(&cluster).await?;
-    closing(begun);
+    closing(begun, &cluster.places().kubectl);
     Ok(())
 }
 
@@ -71,8 +71,8 @@ fn heading(text: &str) {
 
 async fn apply(cluster: &Cluster, file: &str) -> anyhow::Result<()> {
     let path: PathBuf = image::repository()?.join("example").join(file);
-    println!("$ kubectl apply -f example/{file}");
-    // Server-side: the CRD is larger than the annotation that a client-side apply would keep it in.
+    println!("$ kubectl apply --server-side --force-conflicts -f example/{file}");
+    // Server-side, as `make deploy` does, and by force: the demo may come after it, and be run twice.
     let arguments =
         ["-n", NAMESPACE, "apply", "--server-side", "--force-conflicts", "-f", &path.to_string_lossy()];
     println!("{}", cluster.kubectl(&arguments).await?.success()?);
@@ -154,12 +154,15 @@ async fn client(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn closing(begun: Instant) {
+fn closing(begun: Instant, kubectl: &Path) {
     println!(
         "\nfoo was read back as bar, {} after the demo began. It is all still running. Next:",
         took(begun)
     );
     println!("  export KUBECONFIG=$(make -s kubeconfig)");
+    if let Some(folder) = kubectl.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        println!("  export PATH=$PATH:{}    # if you have no kubectl", folder.display());
+    }
     println!("  kubectl describe etcdcluster/{CLUSTER}");
     println!("  kubectl get pods -l etcd_cluster={CLUSTER} -o wide");
     println!("  kubectl run --rm -i --tty etcdctl --image quay.io/coreos/etcd --restart=Never -- /bin/sh");
