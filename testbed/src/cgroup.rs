@@ -52,6 +52,33 @@ pub fn remove(name: &str) -> Result<(), CgroupError> {
     Ok(())
 }
 
+/// The processes in the group `last`, wherever it is below `name`, and in those below it, as this machine counts them.
+#[must_use]
+pub fn processes(name: &str, last: &str) -> Vec<i32> {
+    // Each hierarchy has them, except one of version 2 beside others that is not used.
+    let groups = hierarchies().into_iter().filter_map(|hierarchy| find(&hierarchy.root.join(name), last));
+    groups.map(|group| members(&group)).find(|members| !members.is_empty()).unwrap_or_default()
+}
+
+fn below(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}
+
+fn find(path: &Path, last: &str) -> Option<PathBuf> {
+    if path.file_name().is_some_and(|name| name == last) {
+        return Some(path.to_owned());
+    }
+    below(path).find_map(|group| find(&group, last))
+}
+
+fn members(group: &Path) -> Vec<i32> {
+    let listed = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<_> = listed.lines().filter_map(|pid| pid.parse().ok()).collect();
+    pids.extend(below(group).flat_map(|group| members(&group)));
+    pids
+}
+
 struct Hierarchy {
     root: PathBuf,
     kind: Kind,

@@ -11,6 +11,7 @@
 //! | images from files | [`image`], [`images`] |
 //! | what tests stand on | [`kit`] |
 //! | load on an etcd cluster, and whether it kept its promises | [`history`] |
+//! | what tests break | [`faults`] |
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -23,6 +24,7 @@ pub mod cache;
 pub mod cgroup;
 pub mod cluster;
 pub mod control_plane;
+pub mod faults;
 pub mod history;
 pub mod host;
 pub mod image;

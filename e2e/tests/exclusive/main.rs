@@ -1,4 +1,6 @@
 //! What users see and what needs the whole cluster: CRDs, cluster roles, the namespace `default`.
 
+mod article;
 mod book;
-mod create_role;
+mod installed;
+mod reader;

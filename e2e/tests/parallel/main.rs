@@ -2,6 +2,8 @@
 
 mod deletion;
 mod history;
+mod launcher_refusal;
+mod pod_security;
 mod rules_on_the_server;
 mod s05_members;
 mod s06_describe;

@@ -29,6 +29,7 @@ use crate::{
 
 pub use record::NODES;
 pub use status::Status;
+pub(crate) use up::{binaries, start_node};
 
 /// What can be asked of a cluster's start.
 #[derive(Clone, Debug)]

@@ -176,6 +176,10 @@ fn prepare(
         build(cache, steps, recipe.as_ref())?;
     }
     steps.work("remains of an earlier cluster", || down::remove(layout))?;
+    binaries_in(layout, cache)
+}
+
+fn binaries_in(layout: &Layout, cache: &Cache) -> Result<Binaries, ClusterError> {
     let path = |recipe: &dyn Recipe| cache.get(recipe).map(|entry| entry.path.join("bin"));
     Ok(Binaries {
         kubernetes: path(&GoModule::kubernetes())?,
@@ -183,6 +187,11 @@ fn prepare(
         registry: path(&GoModule::registry())?,
         testbed: layout.machine("bin").join("testbed"),
     })
+}
+
+/// The programs of a cluster that was started by this checkout.
+pub(crate) fn binaries(layout: &Layout) -> Result<Binaries, ClusterError> {
+    binaries_in(layout, &Cache::for_this_user()?)
 }
 
 async fn start(
@@ -286,7 +295,8 @@ fn start_nodes(layout: &Layout, binaries: &Binaries, control: &Machine) -> Resul
     Ok(())
 }
 
-fn start_node(
+/// Starts a node on whatever its disks hold.
+pub(crate) fn start_node(
     layout: &Layout,
     binaries: &Binaries,
     control: &Machine,

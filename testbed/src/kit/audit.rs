@@ -1,7 +1,7 @@
 //! Who did what: questions to the API server's audit log, which is a file of one JSON event per line.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io::{self, BufRead, BufReader, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
@@ -85,6 +85,8 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// What the client calls itself.
     pub user_agent: String,
+    /// What admission remarked, such as `pod-security.kubernetes.io/audit-violations`.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl std::fmt::Display for AuditEntry {
@@ -271,6 +273,8 @@ struct Event {
     #[serde(default)]
     response_status: ResponseStatus,
     request_received_timestamp: Timestamp,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -312,6 +316,7 @@ impl From<Event> for AuditEntry {
             stage: event.stage,
             at: event.request_received_timestamp,
             user_agent: event.user_agent,
+            annotations: event.annotations,
         }
     }
 }

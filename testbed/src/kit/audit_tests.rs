@@ -33,9 +33,11 @@ fn an_entry_says_who_did_what_to_which_object() {
             stage: "ResponseComplete".into(),
             at: "2026-11-15T12:00:01Z".parse().unwrap(),
             user_agent: String::new(),
+            annotations: BTreeMap::new(),
         }
     );
     assert_eq!(entries[0].user_agent, "kubectl/v1.35.8");
+    assert_eq!(entries[0].annotations["authorization.k8s.io/decision"], "allow");
 }
 
 #[test]

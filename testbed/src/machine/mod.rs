@@ -288,7 +288,7 @@ fn state_root(machine: &Path) -> &Path {
 }
 
 /// The pids of a process from the outermost namespace to its own.
-fn nested_pids(status: &str) -> Option<Vec<i32>> {
+pub(crate) fn nested_pids(status: &str) -> Option<Vec<i32>> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_ascii_whitespace().map(|pid| pid.parse().ok()).collect()
 }

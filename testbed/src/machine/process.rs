@@ -44,12 +44,18 @@ impl ProcessId {
         Ok(Self { pid, started, boot: boot_id()? })
     }
 
-    /// Whether this very process still runs. A zombie does not.
+    /// Whether this very process still runs. A zombie does not, unless one of its threads does: the last thread of a machine's PID 1
+    /// takes all processes of the machine with it, and until then they run.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        let dead = fs::read_to_string(format!("/proc/{}/stat", self.pid))
-            .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')));
-        !dead && Self::of(self.pid).is_ok_and(|now| now == *self)
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let runs = |stat: &str| {
+            stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']))
+        };
+        tasks
+            .into_iter()
+            .any(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| runs(&stat)))
+            && Self::of(self.pid).is_ok_and(|now| now == *self)
     }
 
     /// Sends a signal, but only to this very process.

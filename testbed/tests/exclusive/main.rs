@@ -9,3 +9,5 @@
 )]
 
 mod dns_answers;
+mod faults_control;
+mod faults_nodes;

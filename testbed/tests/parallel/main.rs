@@ -5,6 +5,9 @@
 mod audit_log;
 mod broken_watches;
 mod etcd_by_hand;
+mod faults_network;
+mod faults_process;
+mod faults_volume;
 mod images;
 mod inside_a_pod;
 mod kit_itself;

@@ -1,0 +1,127 @@
+//! A fault: packets of a pod are dropped, in one direction or both, to one peer or to all.
+//!
+//! The rules are in the pods' own network namespaces, and go with them. Between two pods they are at both ends: on its way through
+//! a Service a packet has the peer's address only at the peer.
+
+use std::{
+    fs::File,
+    net::IpAddr,
+    os::fd::AsRawFd as _,
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use super::{Broken, Fault, FaultError, here, place::Place};
+
+/// What is dropped, as the pod sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What comes to the pod.
+    In,
+    /// What the pod sends.
+    Out,
+    /// Both.
+    Both,
+}
+
+/// Whom the pod cannot talk to.
+#[derive(Clone, Copy, Debug)]
+pub enum Peer<'a> {
+    /// Another pod, directly or through a Service.
+    Pod(&'a Place),
+    /// Whoever has this address: a Service, a node, the API server.
+    Address(IpAddr),
+    /// Everybody but the pod's own node: the kubelet's probes go on, as when the network between nodes is down.
+    OtherMachines,
+    /// Everybody.
+    All,
+}
+
+/// A pod that is cut off.
+#[derive(Debug)]
+pub struct Cut {
+    table: String,
+    networks: Vec<File>,
+}
+
+/// Names tables of rules that no two cuts share, also of two tests at the same time.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+impl Place {
+    /// Drops packets between this pod and others.
+    pub fn cut(&self, way: Way, peer: Peer<'_>) -> Result<Broken<Cut>, FaultError> {
+        let table = format!("fault_{}_{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut ends = vec![(self.network()?, way, drops(self, peer)?)];
+        if let Peer::Pod(other) = peer {
+            ends.push((other.network()?, opposite(way), drops(other, Peer::Pod(self))?));
+        }
+        let mut cut = Broken::new(Cut { table: table.clone(), networks: Vec::new() });
+        for (network, way, drops) in ends {
+            let rules = rules(&table, way, &drops);
+            nft(&network, &rules)?;
+            if let Some(cut) = &mut cut.0 {
+                cut.networks.push(network);
+            }
+        }
+        Ok(cut)
+    }
+}
+
+impl Fault for Cut {
+    async fn heal(&self) -> Result<(), FaultError> {
+        for network in &self.networks {
+            // Made empty first, so that this works a second time.
+            nft(network, &format!("add table inet {0}; delete table inet {0}", self.table))?;
+        }
+        Ok(())
+    }
+}
+
+fn opposite(way: Way) -> Way {
+    match way {
+        Way::In => Way::Out,
+        Way::Out => Way::In,
+        Way::Both => Way::Both,
+    }
+}
+
+/// What is dropped of that which comes in, and of that which goes out.
+fn drops(pod: &Place, peer: Peer<'_>) -> Result<[String; 2], FaultError> {
+    let one = |address: &str| {
+        let family = if address.contains(':') { "ip6" } else { "ip" };
+        [format!("{family} saddr {address}"), format!("{family} daddr {address}")]
+    };
+    Ok(match peer {
+        Peer::Pod(other) => one(&other.address()?),
+        Peer::Address(address) => one(&address.to_string()),
+        Peer::OtherMachines => {
+            let pods = pod.ground.layout.instance.network().pods_of(pod.node.0);
+            let own = std::net::Ipv4Addr::from_bits(pods.base.to_bits() + 1);
+            [format!("iifname != lo ip saddr != {own}"), format!("oifname != lo ip daddr != {own}")]
+        }
+        Peer::All => ["iifname != lo".to_owned(), "oifname != lo".to_owned()],
+    })
+}
+
+fn rules(table: &str, way: Way, [incoming, outgoing]: &[String; 2]) -> String {
+    let chain = |hook: &str, dropped: &str| {
+        format!(
+            "; add chain inet {table} {hook} {{ type filter hook {hook} priority -10; policy accept; }}\
+             ; add rule inet {table} {hook} {dropped} drop"
+        )
+    };
+    let (input, output) = (chain("input", incoming), chain("output", outgoing));
+    let chains = match way {
+        Way::In => input,
+        Way::Out => output,
+        Way::Both => input + &output,
+    };
+    format!("add table inet {table}{chains}")
+}
+
+/// Runs nft in a network, all of it or nothing.
+fn nft(network: &File, script: &str) -> Result<(), FaultError> {
+    // Through this process's list of open files: the pod's own may be gone.
+    let namespace = format!("--net=/proc/{}/fd/{}", process::id(), network.as_raw_fd());
+    here(Command::new("nsenter").arg(namespace).args(["--", "nft", script])).map(drop)
+}
