@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use e2e::{SOON, etcd_cluster, operator, running};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 use testbed::{
     faults::Ground,
     history::{Load, Running},
