@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: the operator in a namespace, clusters in it, and a client.
 
+pub mod members;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{Api, ResourceExt as _};
-use testbed::kit::{Cluster, Exec, Output, TestNamespace, check, wait_for};
+use testbed::kit::{Cluster, Exec, Output, PodSecurity, TestNamespace, check, wait_for};
 
 /// Long enough for a busy machine, short enough to be waited for.
 pub const SOON: Duration = Duration::from_mins(3);
@@ -56,11 +58,28 @@ fn established(crd: Option<&CustomResourceDefinition>) -> Result<(), String> {
 
 /// The operator in this namespace, from the book's files with the one edit that the book describes.
 pub async fn operator(ns: &TestNamespace) -> anyhow::Result<()> {
+    operator_with(ns, |deployment| deployment).await
+}
+
+/// The operator in this namespace, with one more edit of its Deployment. Pods that do more than they must are refused.
+pub async fn operator_with(ns: &TestNamespace, edit: impl Fn(String) -> String) -> anyhow::Result<()> {
+    ns.enforce(PodSecurity::Restricted).await?;
+    install(ns, edit).await
+}
+
+/// The operator in this namespace, where people run pods that would be refused otherwise: these are taken, and the audit log names them.
+pub async fn operator_beside_people(ns: &TestNamespace) -> anyhow::Result<()> {
+    ns.warn(PodSecurity::Restricted).await?;
+    install(ns, |deployment| deployment).await
+}
+
+async fn install(ns: &TestNamespace, edit: impl Fn(String) -> String) -> anyhow::Result<()> {
     crds(ns.cluster()).await?;
-    for name in ["sa", "role", "rolebinding", "deployment"] {
+    for name in ["sa", "role", "rolebinding"] {
         let manifest = file(&format!("example/etcd-operator-{name}.yaml"))?;
         ns.apply(&manifest.replace("namespace: default", &format!("namespace: {}", ns.name()))).await?;
     }
+    ns.apply(&edit(file("example/etcd-operator-deployment.yaml")?)).await?;
     operator_available(ns).await
 }
 

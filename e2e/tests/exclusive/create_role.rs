@@ -12,10 +12,10 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{Api, api::DeleteParams};
-use testbed::kit::{Cluster, check, in_namespace, wait_for, wait_for_all};
+use testbed::kit::{Cluster, PodSecurity, check, in_namespace, wait_for, wait_for_all};
 
 /// Runs the classic script as a person does, with this cluster's kubectl first on the path.
-fn create_role(cluster: &Cluster, namespace: &str) -> anyhow::Result<String> {
+pub(crate) fn create_role(cluster: &Cluster, namespace: &str) -> anyhow::Result<String> {
     let places = cluster.places();
     let folder = places.kubectl.parent().context("kubectl has no folder")?;
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
@@ -30,7 +30,7 @@ fn create_role(cluster: &Cluster, namespace: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-async fn no_roles(cluster: &Cluster) {
+pub(crate) async fn no_roles(cluster: &Cluster) {
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let bindings: Api<ClusterRoleBinding> = Api::all(cluster.client());
     let _ = roles.delete("etcd-operator-e2e", &DeleteParams::default()).await;
@@ -48,6 +48,7 @@ async fn s3_the_classic_script_and_deployment_work_and_the_crds_appear() -> anyh
         wait_for(&crds, &name, SOON, "to be gone", check::gone).await?;
     }
     let done = in_namespace("s3_create_role", async |ns| {
+        ns.enforce(PodSecurity::Restricted).await?;
         let printed = create_role(ns.cluster(), ns.name())?;
         ensure!(printed.contains("clusterrole") && printed.contains("clusterrolebinding"), "{printed}");
         let example = |name: &str| repository().join("example").join(name).display().to_string();

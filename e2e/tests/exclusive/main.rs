@@ -1,4 +1,9 @@
 //! What users see and what needs the whole cluster: CRDs, cluster roles, the namespace `default`.
 
+mod api_server_restarted;
 mod book;
 mod create_role;
+mod leadership;
+mod node_lost_at_birth;
+mod operator_killed;
+mod scope;

@@ -66,10 +66,14 @@ pub struct AuditEntry {
     pub user: String,
     /// Who asked, if that was in the name of somebody else.
     pub impersonator: Option<String>,
+    /// The pod that the asking account's token was made for; empty for everybody else.
+    pub pod: String,
     /// Such as `create`, `list`, `watch`.
     pub verb: String,
     /// Empty for what belongs to the whole cluster, and for a list over all namespaces.
     pub namespace: String,
+    /// Such as `apps`; empty for the core one.
+    pub group: String,
     /// Such as `pods`; empty for requests that are about no object.
     pub resource: String,
     /// Such as `status`; mostly empty.
@@ -79,12 +83,16 @@ pub struct AuditEntry {
     pub name: String,
     /// The HTTP status code; 0 while there is no answer.
     pub code: u16,
+    /// Whether it was refused because the user has not got the right. A quota, for one, refuses with the same code.
+    pub forbidden: bool,
     /// How far it got: `ResponseComplete`, or `ResponseStarted` for a watch that goes on.
     pub stage: String,
     /// When it arrived.
     pub at: Timestamp,
     /// What the client calls itself.
     pub user_agent: String,
+    /// How a pod in it falls short of the Pod Security Standard that its namespace audits, in the API server's words.
+    pub violations: Option<String>,
 }
 
 impl std::fmt::Display for AuditEntry {
@@ -271,17 +279,22 @@ struct Event {
     #[serde(default)]
     response_status: ResponseStatus,
     request_received_timestamp: Timestamp,
+    #[serde(default)]
+    annotations: HashMap<String, String>,
 }
 
 #[derive(Deserialize)]
 struct User {
     #[serde(default)]
     username: String,
+    #[serde(default)]
+    extra: HashMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ObjectRef {
+    api_group: String,
     resource: String,
     namespace: String,
     name: String,
@@ -295,7 +308,10 @@ struct ResponseStatus {
 }
 
 impl From<Event> for AuditEntry {
-    fn from(event: Event) -> Self {
+    fn from(mut event: Event) -> Self {
+        let pod = event.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
+        let decision = event.annotations.remove("authorization.k8s.io/decision");
+        let violations = event.annotations.remove("pod-security.kubernetes.io/audit-violations");
         let (user, impersonator) = match event.impersonated_user {
             Some(other) => (other.username, Some(event.user.username)),
             None => (event.user.username, None),
@@ -303,15 +319,19 @@ impl From<Event> for AuditEntry {
         Self {
             user,
             impersonator,
+            pod: pod.into_iter().next().unwrap_or_default(),
             verb: event.verb,
             namespace: event.object_ref.namespace,
+            group: event.object_ref.api_group,
             resource: event.object_ref.resource,
             subresource: event.object_ref.subresource,
             name: event.object_ref.name,
             code: event.response_status.code,
+            forbidden: decision.as_deref() == Some("forbid"),
             stage: event.stage,
             at: event.request_received_timestamp,
             user_agent: event.user_agent,
+            violations,
         }
     }
 }
