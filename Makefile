@@ -41,6 +41,11 @@ kubectl: tools-here ## Run kubectl on the cluster: make kubectl ARGS='get pods -
 	@$(BUILD)
 	@$(TESTBED) kubectl -- $(ARGS)
 
+.PHONY: load
+load: tools-here ## Write to and read from an etcd cluster, and check its answers: make load NAMESPACE=default CLUSTER=example-etcd-cluster DURATION=60 RATE=40
+	@$(BUILD)
+	@$(TESTBED) load $(if $(NAMESPACE),--namespace $(NAMESPACE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DURATION),--duration $(DURATION)) $(if $(RATE),--rate $(RATE))
+
 .PHONY: bench
 bench: tools-here ## Measure: etcd pods made by hand, and ours beside them
 	@cargo build --quiet --locked --release --package testbed --bin bench

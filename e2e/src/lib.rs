@@ -1,4 +1,7 @@
-//! What the end-to-end tests share: the operator in a namespace, clusters in it, and a client.
+//! What the end-to-end tests share: the operator in a namespace, clusters in it, a client, and the seeds' table.
+
+pub mod printed;
+pub mod seeds;
 
 pub mod members;
 

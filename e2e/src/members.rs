@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
-use etcd_admin::{Connect, Member};
+use etcd_admin::{Connect, Member, MemberList};
 use kube::ResourceExt;
 use testbed::kit::{TestNamespace, audit::Mark};
+use tokio::time::{Instant, sleep};
 
-use crate::running;
+use crate::{SOON, running};
 
 /// How long a member may take to answer on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -24,8 +25,7 @@ pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdC
     for pod in &pods {
         let address =
             pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).context("no address")?;
-        let connect = Connect { deadline: ANSWER, ..Connect::default() };
-        let list = Member::new(&format!("http://{address}:2379"), &connect)?.members_linearizable().await?;
+        let list = members(&format!("http://{address}:2379")).await?;
         let listed: BTreeSet<_> = list.members.iter().filter_map(|member| member.name.clone()).collect();
         ensure!(
             list.members.len() == size && listed == names,
@@ -42,6 +42,19 @@ pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdC
     let recorded = birth.cluster_id.clone().context("no cluster ID on record")?;
     ensure!(clusters == BTreeSet::from([recorded]), "{clusters:?} is not what {birth:?} says");
     Ok(cluster)
+}
+
+/// What a member says of all members, through the quorum. On a busy machine the leader changes at times, and it is asked again.
+async fn members(endpoint: &str) -> anyhow::Result<MemberList> {
+    let member = Member::new(endpoint, &Connect { deadline: ANSWER, ..Connect::default() })?;
+    let begun = Instant::now();
+    loop {
+        match member.members_linearizable().await {
+            Ok(list) => return Ok(list),
+            Err(error) if begun.elapsed() > SOON => return Err(error.into()),
+            Err(_) => sleep(Duration::from_millis(500)).await,
+        }
+    }
 }
 
 /// No pod was made twice under the same name since then.

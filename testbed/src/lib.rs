@@ -10,6 +10,7 @@
 //! | what is built, once | [`cache`], [`recipe`] |
 //! | images from files | [`image`], [`images`] |
 //! | what tests stand on | [`kit`] |
+//! | load on an etcd cluster, and whether it kept its promises | [`history`] |
 //! | what tests break | [`faults`] |
 
 #[cfg(not(target_os = "linux"))]
@@ -24,6 +25,7 @@ pub mod cgroup;
 pub mod cluster;
 pub mod control_plane;
 pub mod faults;
+pub mod history;
 pub mod host;
 pub mod image;
 pub mod images;

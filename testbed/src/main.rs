@@ -1,5 +1,7 @@
 //! The `testbed` command: `make cluster-up` and its siblings.
 
+mod load;
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -60,6 +62,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Write to and read from an etcd cluster all the time, then say whether it kept its promises.
+    Load(load::Arguments),
     #[command(hide = true, subcommand)]
     Machine(MachineVerb),
 }
@@ -106,6 +110,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Status => println!("{}", in_runtime(cluster::status(instance))?),
         Verb::Kubeconfig => println!("{}", places(instance)?.kubeconfig.display()),
         Verb::Kubectl { arguments } => return kubectl(instance, &arguments),
+        Verb::Load(arguments) => in_runtime(load::run(places(instance)?, arguments))?,
         // These two fork into other namespaces: no other thread may be running.
         Verb::Machine(MachineVerb::Boot { name, dir }) => machine::boot_here(&name, &dir)?,
         Verb::Machine(MachineVerb::Init { name, dir }) => machine::run_init(&name, &dir)?,

@@ -8,7 +8,7 @@
     reason = "clippy.toml allows them in test functions; what those call here is test code too"
 )]
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,10 +30,7 @@ impl Registry {
     fn start(cache: &Cache) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // An address of this process's own: nobody else's connection takes the port before the registry does.
-        let [_, high, middle, low] = std::process::id().to_be_bytes();
-        let listener = TcpListener::bind((Ipv4Addr::new(127, 1 + high % 254, middle, low), 0)).unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        drop(listener);
+        let address = loopback::free_address().to_string();
         let config = format!(
             "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {address}\n",
             folder.path().join("blobs").display()

@@ -4,6 +4,7 @@ mod demo;
 mod deploy;
 mod generate;
 mod image;
+mod proof;
 mod report;
 mod test;
 
@@ -30,6 +31,8 @@ enum Verb {
     Undeploy,
     /// Tell the seeds' story on a real cluster.
     Demo,
+    /// Check that what is said to be shown is shown by a test that exists, and count.
+    Proof,
     /// Write the CRDs and roles that follow from the types.
     Generate {
         /// Write nothing, and fail where a file is not what would be written.
@@ -46,6 +49,7 @@ fn main() -> anyhow::Result<()> {
         Verb::Push => in_runtime(deploy::push_image()),
         Verb::Undeploy => in_runtime(deploy::undeploy()),
         Verb::Demo => in_runtime(demo::run()),
+        Verb::Proof => proof::run(),
         Verb::Generate { check } => generate::run(check),
     }
 }

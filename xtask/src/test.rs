@@ -22,9 +22,10 @@ use testbed::{
 use crate::report::Report;
 
 /// The packages whose tests need a cluster.
-const ON_A_CLUSTER: &str = "(package(testbed) + package(e2e))";
-/// Tests that look at the testbed itself, and not at a cluster.
-const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log)::/)";
+const ON_A_CLUSTER: &str = "(package(testbed) + package(e2e) - binary(history_on_etcd))";
+/// Tests that look at the testbed itself, or need its network, its registry or its audit log: not for any cluster.
+const OF_THE_TESTBED: &str =
+    "test(/^(no_way_out|audit_log|history|launcher_refusal|pod_security|faults_.*)::/)";
 
 /// What a phase runs: a command, and the nextest profile under which it leaves results if it is one of its.
 struct Phase {
@@ -95,6 +96,7 @@ fn checks(report: &mut Report, deny: &Path) -> anyhow::Result<()> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
     run_phase(report, Phase::of("lints", cargo(&clippy)))?;
     run_phase(report, Phase::of("generated files", cargo_run("xtask", &["generate", "--check"])))?;
+    run_phase(report, Phase::of("proof", cargo_run("xtask", &["proof"])))?;
     run_phase(report, Phase::of("generated RPC", cargo_run("etcd-admin-codegen", &["--check"])))?;
     // Advisories are not here: their database would have to be fetched anew by every run.
     let mut bans = Command::new(deny);

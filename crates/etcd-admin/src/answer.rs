@@ -177,3 +177,31 @@ pub struct KeyHash {
     /// The revision up to which the history was compacted.
     pub compacted: Revision,
 }
+
+/// What a read of one key found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The newest revision of the cluster at the time of the read.
+    pub revision: Revision,
+    /// The key's value, if it has one.
+    pub found: Option<Pair>,
+}
+
+/// A value, and when it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The value.
+    pub value: Vec<u8>,
+    /// The revision of the write that wrote it.
+    pub modified: Revision,
+}
+
+impl From<rpc::RangeResponse> for Reading {
+    fn from(answer: rpc::RangeResponse) -> Self {
+        let found = answer.kvs.into_iter().next();
+        Self {
+            revision: Revision(answer.header.unwrap_or_default().revision),
+            found: found.map(|pair| Pair { value: pair.value, modified: Revision(pair.mod_revision) }),
+        }
+    }
+}

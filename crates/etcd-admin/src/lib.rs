@@ -18,7 +18,7 @@ pub mod rpc;
 mod snapshot;
 mod users;
 
-pub use answer::{Alarm, AlarmKind, KeyHash, ListedMember, MemberList, Role, Status};
+pub use answer::{Alarm, AlarmKind, KeyHash, ListedMember, MemberList, Pair, Reading, Role, Status};
 pub use auth::Credentials;
 pub use connect::{Connect, ConnectError, Tls};
 pub use error::{AuthProblem, Call, Cause, Error};

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tonic::{Request, Response, transport::Channel};
 
 use crate::{
+    answer::Reading,
     auth::Credentials,
     connect::{Connect, ConnectError, channel},
     error::{AuthProblem, Call, Cause, Error},
@@ -69,11 +70,16 @@ impl Member {
 
     /// The value of a key, read through a quorum.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.read(key).await?.found.map(|pair| pair.value))
+    }
+
+    /// A key, read through a quorum, with the revisions that etcd gives beside it.
+    pub async fn read(&self, key: &[u8]) -> Result<Reading, Error> {
         let message = rpc::RangeRequest { key: key.to_vec(), ..Default::default() };
         let answer = self
             .call(Call::Get, message, async |channel, request| KvClient::new(channel).range(request).await)
             .await?;
-        Ok(answer.kvs.into_iter().next().map(|pair| pair.value))
+        Ok(answer.into())
     }
 
     /// Writes a key, and returns the revision of the write.

@@ -53,6 +53,10 @@ mod steps {
         let written = member.put(b"foo", b"bar").await.unwrap();
         assert_eq!(member.get(b"foo").await.unwrap().as_deref(), Some(&b"bar"[..]));
         assert_eq!(member.get(b"nothing").await.unwrap(), None);
+        let later = member.put(b"later", b"x").await.unwrap();
+        let read = member.read(b"foo").await.unwrap();
+        assert_eq!(read.found.map(|pair| pair.modified), Some(written));
+        assert_eq!((read.revision, written < later), (later, true));
         let status = member.status().await.unwrap();
         assert_eq!(status.version, version);
         assert_eq!((status.leader, status.role), (Some(status.member), Role::Voter));

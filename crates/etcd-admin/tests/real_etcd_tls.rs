@@ -7,7 +7,8 @@ mod harness;
 use std::fs;
 
 use etcd_admin::{Cause, Connect, Tls};
-use harness::{Cluster, VERSIONS, eventually, own_address};
+use harness::{Cluster, VERSIONS, eventually};
+use loopback::own_address;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 struct Authority {

@@ -1,6 +1,4 @@
 //! The launcher with real etcd binaries of the supported minors.
-//!
-//! `ETCD_BINARIES` names a folder with one folder per version, each with a binary `etcd`.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,36 +11,15 @@ mod pod;
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 use launch::{ClientUrl, CorruptionChecks, EtcdVersion, Intent, MemberLaunch, PeerUrl, Scheme, argv};
+use loopback::{etcd, free_port, own_address};
 use nix::sys::signal::Signal;
 use pod::{Pod, eventually};
 
 const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
-
-fn binary(version: &str) -> PathBuf {
-    let folder = std::env::var_os("ETCD_BINARIES").unwrap_or_else(|| {
-        panic!("ETCD_BINARIES is not set: it has to name a folder with etcd {version} at {version}/etcd")
-    });
-    let path = Path::new(&folder).join(version).join("etcd");
-    assert!(path.is_file(), "there is no etcd {version} at {}", path.display());
-    path
-}
-
-/// A loopback address of this process's own. On the shared one, a port that is free now may be taken a moment later as the
-/// near end of somebody's connection; these always begin at 127.0.0.1.
-fn own_address() -> Ipv4Addr {
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, 1 + high % 254, middle, low)
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap().port()
-}
 
 /// A member's two ports on the loopback.
 struct Ports {
@@ -90,7 +67,7 @@ impl Ports {
 #[test]
 fn a_member_starts_serves_restarts_on_its_data_and_is_refused_without_it() {
     for version in VERSIONS {
-        let pod = Pod::with(&binary(version));
+        let pod = Pod::with(&etcd(version));
         let ports = Ports::new();
         let order = pod.order(version, Intent::NewCluster, &ports.flags(&[]));
         for round in ["first", "second"] {
@@ -115,7 +92,7 @@ fn a_member_starts_serves_restarts_on_its_data_and_is_refused_without_it() {
 #[test]
 fn without_a_quorum_a_member_is_alive_but_not_ready() {
     for version in VERSIONS {
-        let pod = Pod::with(&binary(version));
+        let pod = Pod::with(&etcd(version));
         let ports = Ports::new();
         let order = pod.order(version, Intent::NewCluster, &ports.flags(&[free_port(), free_port()]));
         let _container = pod.start(&order);
@@ -130,7 +107,7 @@ fn without_a_quorum_a_member_is_alive_but_not_ready() {
 #[test]
 fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
     for version in VERSIONS {
-        let pods = [Pod::with(&binary(version)), Pod::with(&binary(version))];
+        let pods = [Pod::with(&etcd(version)), Pod::with(&etcd(version))];
         let ports = [Ports::new(), Ports::new()];
         let start = |own: usize, other: usize| {
             let flags = ports[own].flags(&[ports[other].peer]);
@@ -152,7 +129,7 @@ fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
 #[test]
 fn a_process_that_is_stuck_is_not_alive() {
     let version = VERSIONS[2];
-    let pod = Pod::with(&binary(version));
+    let pod = Pod::with(&etcd(version));
     let ports = Ports::new();
     let container = pod.start(&pod.order(version, Intent::NewCluster, &ports.flags(&[])));
     eventually("etcd is alive", || pod.log(), || ports.says_yes("liveness"));
@@ -166,7 +143,7 @@ fn a_process_that_is_stuck_is_not_alive() {
 
 #[test]
 fn the_wrong_image_is_refused_before_it_touches_the_data() {
-    let pod = Pod::with(&binary("3.6.14"));
+    let pod = Pod::with(&etcd("3.6.14"));
     let order = pod.order("3.5.33", Intent::NewCluster, &[]);
     assert_eq!(pod.refusal(Some(&order.to_annotation())), "VersionMismatch");
     assert!(!pod.data().exists());
@@ -186,12 +163,11 @@ fn every_flag_of_the_golden_tables_is_known_to_the_real_binary() {
             checks: CorruptionChecks { at_start: true, on_compaction: true },
         };
         // `--version` comes last: etcd reads every flag before it, and exits on one that it does not know.
-        let output =
-            Command::new(binary(text)).args(argv(&launch, version)).arg("--version").output().unwrap();
+        let output = Command::new(etcd(text)).args(argv(&launch, version)).arg("--version").output().unwrap();
         let answer =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && answer.contains(&format!("etcd Version: {text}")), "{answer}");
-        let unknown = Command::new(binary(text)).args(["--no-such-flag=1", "--version"]).output().unwrap();
+        let unknown = Command::new(etcd(text)).args(["--no-such-flag=1", "--version"]).output().unwrap();
         assert!(!unknown.status.success(), "the check above would not notice an unknown flag");
     }
 }

@@ -1,6 +1,9 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
 mod deletion;
+mod history;
+mod launcher_refusal;
+mod pod_security;
 mod rules_on_the_server;
 mod s05_members;
 mod s06_describe;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use api::EtcdCluster;
-use e2e::{SOON, Seen, condition, etcd_cluster, operator, running};
-use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::{Api, api::ListParams};
+use e2e::{CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator, running};
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
+use kube::{Api, ResourceExt as _, api::ListParams};
 use testbed::kit::{TestNamespace, in_namespace, wait_for};
 
 /// Waits until a condition other than `Available` has this reason, and returns it.
-async fn said(ns: &TestNamespace, cluster: &str, reason: &str) -> anyhow::Result<Seen> {
+pub(crate) async fn said(ns: &TestNamespace, cluster: &str, reason: &str) -> anyhow::Result<Seen> {
     let clusters: Api<EtcdCluster> = ns.api();
     let check = |cluster: Option<&EtcdCluster>| {
         let cluster = cluster.ok_or("there is no such cluster")?;
@@ -61,20 +61,67 @@ async fn an_image_that_is_not_there_is_named_and_corrected_by_the_spec() -> anyh
     .await
 }
 
+/// Refuses a pod that asks for nothing, such as a member's, and takes one that asks for something.
+const QUOTA: &str = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {scopes: [BestEffort], hard: {pods: '0'}}}";
+
 #[tokio::test]
-async fn a_quota_that_refuses_a_pod_is_told_in_its_own_words() -> anyhow::Result<()> {
-    in_namespace("quota", async |ns| {
+async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -> anyhow::Result<()> {
+    in_namespace("quota_and_squatter", async |ns| {
         operator(&ns).await?;
-        // One pod is the operator's.
-        ns.apply("{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: '2'}}}")
-            .await?;
-        // The quota is counted a moment after it is made.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
+        ns.apply(QUOTA).await?;
+        let counted = |quota: Option<&ResourceQuota>| {
+            let counted = quota.and_then(|quota| quota.status.as_ref()?.used.as_ref());
+            counted.map(drop).ok_or_else(|| "not counted".to_owned())
+        };
+        wait_for(&ns.api(), "few", SOON, "to be counted", counted).await?;
+        ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
         let seen = said(&ns, "c", "QuotaExceeded").await?;
-        ensure!(seen.message.contains("few"), "{seen:?}");
-        ns.apply("{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {hard: {pods: '20'}}}")
-            .await?;
+        ensure!(seen.message.contains("exceeded quota: few"), "{seen:?}");
+
+        // Only now is the member's name known, which somebody else takes.
+        let member = seen.message.split_whitespace().find(|word| word.starts_with("c-")).unwrap_or_default();
+        ns.apply(&squatter(member)).await?;
+        let before = ns.api::<Pod>().get(member).await?;
+        ns.remove::<ResourceQuota>("few").await?;
+        let seen = said(&ns, "c", "NameTaken").await?;
+        ensure!(seen.message.contains(&format!("Pod {member} exists already")), "{seen:?}");
+        let after = ns.api::<Pod>().get(member).await?;
+        ensure!(after.metadata.labels == before.metadata.labels, "it was touched");
+        ensure!(after.metadata.owner_references.is_none(), "it was taken over");
+
+        ns.remove::<Pod>(member).await?;
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+fn squatter(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 0\n  \
+         containers:\n  - {{name: idle, image: '{CLIENT_IMAGE}', command: [/bin/sh, -c, 'sleep 3600'], \
+         resources: {{requests: {{cpu: 1m}}}}}}\n"
+    )
+}
+
+#[tokio::test]
+async fn a_member_that_fits_on_no_node_is_named_and_placed_when_the_spec_is_corrected() -> anyhow::Result<()>
+{
+    in_namespace("unschedulable", async |ns| {
+        operator(&ns).await?;
+        ns.apply(
+            "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata: {name: c}\n\
+             spec: {size: 1, version: 3.6.14, pod: {nodeSelector: {disk: of-gold}}}\n",
+        )
+        .await?;
+        let seen = said(&ns, "c", "WaitingForPodScheduled").await?;
+        let pods = ns.api::<Pod>().list(&ListParams::default().labels("etcd_cluster=c")).await?.items;
+        let [pod] = pods.as_slice() else { bail!("{} pods", pods.len()) };
+        ensure!(
+            seen.message.contains(&pod.name_any()) && seen.message.contains("node affinity/selector"),
+            "{seen:?}"
+        );
+        ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
         running(&ns, "c").await?;
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! Who did what: questions to the API server's audit log, which is a file of one JSON event per line.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     io::{self, BufRead, BufReader, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
@@ -83,16 +83,28 @@ pub struct AuditEntry {
     pub name: String,
     /// The HTTP status code; 0 while there is no answer.
     pub code: u16,
-    /// Whether it was refused because the user has not got the right. A quota, for one, refuses with the same code.
-    pub forbidden: bool,
     /// How far it got: `ResponseComplete`, or `ResponseStarted` for a watch that goes on.
     pub stage: String,
     /// When it arrived.
     pub at: Timestamp,
     /// What the client calls itself.
     pub user_agent: String,
+    /// What admission remarked, such as `pod-security.kubernetes.io/audit-violations`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl AuditEntry {
+    /// Whether it was refused because the user has not got the right. A quota, for one, refuses with the same code.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.annotations.get("authorization.k8s.io/decision").is_some_and(|decision| decision == "forbid")
+    }
+
     /// How a pod in it falls short of the Pod Security Standard that its namespace audits, in the API server's words.
-    pub violations: Option<String>,
+    #[must_use]
+    pub fn violations(&self) -> Option<&str> {
+        self.annotations.get("pod-security.kubernetes.io/audit-violations").map(String::as_str)
+    }
 }
 
 impl std::fmt::Display for AuditEntry {
@@ -280,7 +292,7 @@ struct Event {
     response_status: ResponseStatus,
     request_received_timestamp: Timestamp,
     #[serde(default)]
-    annotations: HashMap<String, String>,
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -310,8 +322,6 @@ struct ResponseStatus {
 impl From<Event> for AuditEntry {
     fn from(mut event: Event) -> Self {
         let pod = event.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
-        let decision = event.annotations.remove("authorization.k8s.io/decision");
-        let violations = event.annotations.remove("pod-security.kubernetes.io/audit-violations");
         let (user, impersonator) = match event.impersonated_user {
             Some(other) => (other.username, Some(event.user.username)),
             None => (event.user.username, None),
@@ -327,11 +337,10 @@ impl From<Event> for AuditEntry {
             subresource: event.object_ref.subresource,
             name: event.object_ref.name,
             code: event.response_status.code,
-            forbidden: decision.as_deref() == Some("forbid"),
             stage: event.stage,
             at: event.request_received_timestamp,
             user_agent: event.user_agent,
-            violations,
+            annotations: event.annotations,
         }
     }
 }

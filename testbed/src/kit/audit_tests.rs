@@ -32,14 +32,19 @@ fn an_entry_says_who_did_what_to_which_object() {
             subresource: "status".into(),
             name: "a".into(),
             code: 403,
-            forbidden: true,
             stage: "ResponseComplete".into(),
             at: "2026-11-15T12:00:01Z".parse().unwrap(),
             user_agent: String::new(),
-            violations: Some("would violate".into()),
+            annotations: BTreeMap::from([
+                ("authorization.k8s.io/decision".into(), "forbid".into()),
+                ("pod-security.kubernetes.io/audit-violations".into(), "would violate".into()),
+            ]),
         }
     );
     assert_eq!(entries[0].user_agent, "kubectl/v1.35.8");
+    assert!(entries[1].is_forbidden() && !entries[0].is_forbidden());
+    assert_eq!((entries[0].violations(), entries[1].violations()), (None, Some("would violate")));
+    assert_eq!(entries[0].annotations["authorization.k8s.io/decision"], "allow");
 }
 
 #[test]

@@ -40,14 +40,18 @@ pub struct Dialled {
 impl TestNamespace {
     /// Connects to a port of a pod.
     pub async fn dial(&self, pod: &str, port: u16) -> Result<Dialled, DialError> {
-        let pods: Api<Pod> = self.api();
-        let attempt = format!("dial port {port} of {pod} in {}", self.name());
-        let mut forwarder = call(&attempt, pods.portforward(pod, &[port])).await?;
-        let stream =
-            forwarder.take_stream(port).ok_or_else(|| DialError::NoStream { pod: pod.to_owned(), port })?;
-        let refusal = forwarder.take_error(port).map(FutureExt::boxed);
-        Ok(Dialled { stream, refusal })
+        self::pod(&self.api(), pod, port).await
     }
+}
+
+/// Connects to a port of one of these pods.
+pub async fn pod(pods: &Api<Pod>, pod: &str, port: u16) -> Result<Dialled, DialError> {
+    let attempt = format!("dial port {port} of {pod}");
+    let mut forwarder = call(&attempt, pods.portforward(pod, &[port])).await?;
+    let stream =
+        forwarder.take_stream(port).ok_or_else(|| DialError::NoStream { pod: pod.to_owned(), port })?;
+    let refusal = forwarder.take_error(port).map(FutureExt::boxed);
+    Ok(Dialled { stream, refusal })
 }
 
 impl AsyncRead for Dialled {

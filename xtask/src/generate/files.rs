@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{install, roles, yaml};
-use crate::image;
+use crate::{image, proof};
 
 /// A file that follows from the types.
 pub(crate) struct Generated {
@@ -39,6 +39,7 @@ pub(crate) fn all() -> Result<Vec<Generated>> {
             path: "example/deployment.yaml",
             content: yaml::documents(&[install::plain_deployment()])?,
         },
+        Generated { path: "docs/proof.md", content: proof::page()? },
         Generated { path: "example/rbac/create_role.sh", content: install::create_role_script()? },
     ])
 }

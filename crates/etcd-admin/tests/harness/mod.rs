@@ -1,49 +1,20 @@
 //! Real etcd processes on the loopback, for tests.
-//!
-//! `ETCD_BINARIES` names a folder with one folder per version, each with a binary `etcd`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test's functions may panic too"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's functions may panic too")]
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::{
     fs::File,
-    net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use etcd_admin::{Cause, Connect, Error, Member, MemberId};
+use loopback::free_address;
 
 /// The versions that these tests run against.
 pub(crate) const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
-
-/// The etcd binary of a version. A missing one fails the test: a test that did not run has shown nothing.
-pub(crate) fn binary(version: &str) -> PathBuf {
-    let folder = std::env::var_os("ETCD_BINARIES").unwrap_or_else(|| {
-        panic!("ETCD_BINARIES is not set: it has to name a folder with etcd {version} at {version}/etcd")
-    });
-    let path = Path::new(&folder).join(version).join("etcd");
-    assert!(path.is_file(), "there is no etcd {version} at {}", path.display());
-    path
-}
-
-/// A loopback address of this process's own. On the shared one, a port that is free now may be taken a moment later as the
-/// near end of somebody's connection; these always begin at 127.0.0.1.
-pub(crate) fn own_address() -> Ipv4Addr {
-    let [_, high, middle, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, 1 + high % 254, middle, low)
-}
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap().port()
-}
 
 /// One member: a process, its ports and its data.
 pub(crate) struct Process {
@@ -60,9 +31,9 @@ impl Process {
     fn new(version: &str, name: &str, scheme: &str, extra: &[String]) -> Self {
         Self {
             name: name.to_owned(),
-            peer_url: format!("http://{}:{}", own_address(), free_port()),
-            client_url: format!("{scheme}://{}:{}", own_address(), free_port()),
-            binary: binary(version),
+            peer_url: format!("http://{}", free_address()),
+            client_url: format!("{scheme}://{}", free_address()),
+            binary: loopback::etcd(version),
             dir: tempfile::tempdir().unwrap(),
             extra: extra.to_vec(),
             child: None,

@@ -1,0 +1,152 @@
+//! A reader of a seed: types what it says, in its order, into a shell on this cluster, and compares what is printed.
+
+use std::{path::PathBuf, process::Stdio};
+
+use anyhow::{Context as _, bail, ensure};
+use e2e::{
+    SOON,
+    printed::printed,
+    repository,
+    seeds::{Block, Table},
+};
+use testbed::kit::{Cluster, pty::Terminal};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+    time::{Duration, Instant, sleep, timeout},
+};
+
+/// Somebody with a shell and, at times, a client's shell in a pod.
+pub(crate) struct Reader {
+    /// The folder where the reader is.
+    folder: PathBuf,
+    environment: [(&'static str, String); 2],
+    client: Option<Terminal>,
+}
+
+impl Reader {
+    /// Somebody in this folder of the repository.
+    pub(crate) fn on(cluster: &Cluster, folder: &str) -> anyhow::Result<Self> {
+        let places = cluster.places();
+        let programs = places.kubectl.parent().context("kubectl has no folder")?;
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let environment = [("PATH", path), ("KUBECONFIG", places.kubeconfig.display().to_string())];
+        Ok(Self { folder: repository().join(folder), environment, client: None })
+    }
+
+    /// Reads the blocks of a seed that a test shows.
+    pub(crate) async fn read(&mut self, table: &Table, seed: &str, test: &str) -> anyhow::Result<()> {
+        for block in table.shown_by(seed, test) {
+            self.block(block).await?;
+        }
+        ensure!(self.client.is_none(), "the client's shell is still open");
+        Ok(())
+    }
+
+    /// One block: nothing is to be done about a listing, whose file is used by what follows.
+    pub(crate) async fn block(&mut self, block: &Block) -> anyhow::Result<()> {
+        let Some((last, before)) = block.typed().split_last() else { return Ok(()) };
+        let read = async {
+            if last.contains(" --tty ") {
+                return self.open_client(last).await;
+            }
+            if let Some(client) = self.client.take() {
+                return at_client(client, block).await;
+            }
+            let mut output = String::new();
+            for command in before {
+                output += &self.run(command, block.fails.as_ref()).await?;
+            }
+            if last.ends_with(" -w") {
+                self.watch(last, &output, &block.prints).await
+            } else {
+                self.until(last, block, &output).await
+            }
+        };
+        read.await.with_context(|| format!("the block {} of the seeds", block.at))
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let mut shell = Command::new("sh");
+        let environment = self.environment.iter().map(|(name, value)| (*name, value.as_str()));
+        shell.args(["-c", command]).current_dir(&self.folder).envs(environment);
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        shell
+    }
+
+    /// Runs a command to its end; all that it printed.
+    pub(crate) async fn run(&self, command: &str, fails: Option<&String>) -> anyhow::Result<String> {
+        let ended = timeout(SOON, self.shell(command).output())
+            .await
+            .with_context(|| format!("{command}: no end"))??;
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+        let failed = fails.is_some_and(|fails| fails == command);
+        ensure!(ended.status.success() != failed, "{command}: {}\n{said}", ended.status);
+        Ok(said)
+    }
+
+    /// Runs a block's last command; one that only looks, until it shows what the seed shows.
+    async fn until(&self, command: &str, block: &Block, before: &str) -> anyhow::Result<()> {
+        let looks = ["kubectl get ", "kubectl describe "].iter().any(|look| command.starts_with(look));
+        let end = Instant::now() + SOON;
+        loop {
+            let output = format!("{before}{}", self.run(command, block.fails.as_ref()).await?);
+            match printed(&block.prints, &output) {
+                Ok(()) => return Ok(()),
+                Err(difference) if !looks || Instant::now() > end => bail!("{command}: {difference}"),
+                Err(_) => sleep(Duration::from_millis(500)).await,
+            }
+        }
+    }
+
+    /// Watches until all has been seen, and then presses Ctrl-C.
+    async fn watch(&self, command: &str, before: &str, expected: &[String]) -> anyhow::Result<()> {
+        let mut child = self.shell(&format!("exec {command}")).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut output = before.to_owned();
+        let watching = async {
+            while printed(expected, &output).is_err() {
+                let Some(line) = lines.next_line().await? else { bail!("{command} ended") };
+                output += &line;
+                output.push('\n');
+            }
+            Ok(())
+        };
+        let watched = timeout(SOON, watching).await;
+        child.kill().await?;
+        match watched {
+            Ok(watched) => watched,
+            Err(_) => printed(expected, &output).map_err(anyhow::Error::msg),
+        }
+    }
+
+    /// Opens a shell in a pod, and waits for its prompt.
+    async fn open_client(&mut self, command: &str) -> anyhow::Result<()> {
+        let variables = self.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let argv: Vec<_> = ["env".to_owned()]
+            .into_iter()
+            .chain(variables)
+            .chain(["sh".to_owned(), "-c".to_owned(), command.to_owned()])
+            .collect();
+        let mut client = Terminal::open(&argv.iter().map(String::as_str).collect::<Vec<_>>())?;
+        // kubectl says how to get a prompt that was printed before it was attached: by pressing enter.
+        client.see("If you don't see a command prompt, try pressing enter.", SOON).await?;
+        client.type_line("").await?;
+        client.see("# ", SOON).await?;
+        self.client = Some(client);
+        Ok(())
+    }
+}
+
+/// Types a block into the client's shell, and leaves it.
+async fn at_client(mut client: Terminal, block: &Block) -> anyhow::Result<()> {
+    for line in block.typed() {
+        client.type_line(line).await?;
+    }
+    client.see(&format!("\n{}\r\n", block.prints.join("\r\n")), SOON).await?;
+    client.type_line("exit").await?;
+    let ended = client.end(SOON).await?;
+    ensure!(ended.code == 0 && ended.stdout.contains("pod \"etcdctl\" deleted"), "{ended}");
+    Ok(())
+}
