@@ -42,12 +42,12 @@ kubectl: tools-here ## Run kubectl on the cluster: make kubectl ARGS='get pods -
 	@$(TESTBED) kubectl -- $(ARGS)
 
 .PHONY: load
-load: tools-here ## Write to and read from an etcd cluster, and check its answers: make load NAMESPACE=default CLUSTER=example-etcd-cluster DURATION=60 RATE=40
+load: tools-here ## Write to and read from an etcd cluster, and check its answers: make load CLUSTER=example-etcd-cluster DURATION=60 (NAMESPACE, RATE)
 	@$(BUILD)
 	@$(TESTBED) load $(if $(NAMESPACE),--namespace $(NAMESPACE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DURATION),--duration $(DURATION)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: bench
-bench: tools-here ## Measure: etcd pods made by hand, and ours beside them
+bench: tools-here ## Measure: etcd pods made by hand, ours beside them, the operator's memory: make bench RUNS=10 CLUSTERS=50
 	@cargo build --quiet --locked --release --package testbed --bin bench
 	@$(BUILD)
 	@[ -n "$$TESTBED_KUBECONFIG" ] || { $(TESTBED) up && cargo xtask push; }

@@ -13,12 +13,11 @@ use std::{
 
 use anyhow::Context as _;
 use api::EtcdCluster;
-use k8s_openapi::{
-    api::apps::v1::Deployment,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use kube::Api;
+pub use testbed::kit::operator::{
+    crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
 };
-use kube::{Api, ResourceExt as _};
-use testbed::kit::{Cluster, Exec, Output, PodSecurity, TestNamespace, check, wait_for};
+use testbed::kit::{Exec, Output, TestNamespace, wait_for};
 
 /// Long enough for a busy machine, short enough to be waited for.
 pub const SOON: Duration = Duration::from_mins(3);
@@ -36,73 +35,6 @@ pub fn file(path: &str) -> anyhow::Result<String> {
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// Has the CRDs, and waits until the API server serves them.
-pub async fn crds(cluster: &Cluster) -> anyhow::Result<()> {
-    cluster.apply(&file("deploy/crds.yaml")?).await?;
-    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
-    for crd in api::crd::all() {
-        wait_for(&crds, &crd.name_any(), SOON, "to be established", established).await?;
-    }
-    Ok(())
-}
-
-fn established(crd: Option<&CustomResourceDefinition>) -> Result<(), String> {
-    let conditions = crd.and_then(|crd| crd.status.as_ref()?.conditions.as_ref());
-    let holds = |kind: &str| {
-        conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition.type_ == kind && condition.status == "True")
-    };
-    if holds("Established") && holds("NamesAccepted") { Ok(()) } else { Err("not established".to_owned()) }
-}
-
-/// The operator in this namespace, from the book's files with the one edit that the book describes.
-pub async fn operator(ns: &TestNamespace) -> anyhow::Result<()> {
-    operator_with(ns, |deployment| deployment).await
-}
-
-/// The operator in this namespace, with one more edit of its Deployment. Pods that do more than they must are refused.
-pub async fn operator_with(ns: &TestNamespace, edit: impl Fn(String) -> String) -> anyhow::Result<()> {
-    ns.enforce(PodSecurity::Restricted).await?;
-    install(ns, edit).await
-}
-
-/// The operator in this namespace, where people run pods that would be refused otherwise: these are taken, and the audit log names them.
-pub async fn operator_beside_people(ns: &TestNamespace) -> anyhow::Result<()> {
-    ns.warn(PodSecurity::Restricted).await?;
-    install(ns, |deployment| deployment).await
-}
-
-async fn install(ns: &TestNamespace, edit: impl Fn(String) -> String) -> anyhow::Result<()> {
-    crds(ns.cluster()).await?;
-    for name in ["sa", "role", "rolebinding"] {
-        let manifest = file(&format!("example/etcd-operator-{name}.yaml"))?;
-        ns.apply(&manifest.replace("namespace: default", &format!("namespace: {}", ns.name()))).await?;
-    }
-    ns.apply(&edit(file("example/etcd-operator-deployment.yaml")?)).await?;
-    operator_available(ns).await
-}
-
-/// Waits until the operator of this namespace runs.
-pub async fn operator_available(ns: &TestNamespace) -> anyhow::Result<()> {
-    let deployments: Api<Deployment> = ns.api();
-    wait_for(&deployments, "etcd-operator", SOON, "to be available", check::deployment_available).await?;
-    Ok(())
-}
-
-/// Sets how many operators run in this namespace.
-pub async fn operator_replicas(ns: &TestNamespace, replicas: u8) -> anyhow::Result<()> {
-    ns.kubectl(&["scale", "deployment/etcd-operator", &format!("--replicas={replicas}")]).await?.success()?;
-    ns.kubectl(&["rollout", "status", "deployment/etcd-operator", "--timeout=120s"]).await?.success()?;
-    if replicas == 0 {
-        ns.kubectl(&["wait", "--for=delete", "pod", "-l", "name=etcd-operator", "--timeout=120s"])
-            .await?
-            .success()?;
-    }
-    Ok(())
 }
 
 /// The manifest of a cluster.

@@ -8,24 +8,21 @@ pub(crate) struct Figure {
     took: Vec<Duration>,
 }
 
-/// Does something once for warming up (images are pulled, caches are filled), and then as often as it is asked for.
-pub(crate) async fn measure(
-    what: &str,
-    runs: usize,
-    mut run: impl AsyncFnMut(usize) -> anyhow::Result<Duration>,
-) -> anyhow::Result<Figure> {
-    run(0).await?;
-    let mut took = Vec::new();
-    for at in 1..=runs {
-        let this = run(at).await?;
-        eprintln!("{what}, {at} of {runs}: {:.2} s", this.as_secs_f64());
-        took.push(this);
-    }
-    took.sort();
-    Ok(Figure { what: what.to_owned(), took })
-}
-
 impl Figure {
+    /// Nothing was measured yet.
+    pub(crate) fn of(what: &str) -> Self {
+        Self { what: what.to_owned(), took: Vec::new() }
+    }
+
+    /// It was done once more. The first run, number 0, is for warming up.
+    pub(crate) fn took(&mut self, run: usize, took: Duration) {
+        eprintln!("{}, run {run}: {:.2} s", self.what, took.as_secs_f64());
+        if run > 0 {
+            self.took.push(took);
+            self.took.sort();
+        }
+    }
+
     /// The one in the middle; of an even number the later of the two, so that it is a time that was really seen.
     fn median(&self) -> Option<Duration> {
         self.took.get(self.took.len() / 2).copied()
@@ -47,7 +44,7 @@ pub(crate) fn ratio(figure: &Figure, floor: &Figure) -> String {
 }
 
 /// All figures, for people and as Markdown.
-pub(crate) fn table(figures: &[Figure]) -> String {
+pub(crate) fn table(figures: &[&Figure]) -> String {
     let width = figures.iter().map(|figure| figure.what.len()).max().unwrap_or(0);
     let mut text = format!("| {:width$} | runs | median | worst  |\n", "what");
     let _ = writeln!(text, "| {:-<width$} | ---: | -----: | -----: |", "");
@@ -67,25 +64,29 @@ pub(crate) fn table(figures: &[Figure]) -> String {
 mod tests {
     use super::*;
 
-    async fn figure(millis: &[u64]) -> Figure {
-        measure("etcd", millis.len() - 1, async |run| Ok(Duration::from_millis(millis[run]))).await.unwrap()
+    fn figure(millis: &[u64]) -> Figure {
+        let mut figure = Figure::of("etcd");
+        for (run, millis) in millis.iter().enumerate() {
+            figure.took(run, Duration::from_millis(*millis));
+        }
+        figure
     }
 
-    #[tokio::test]
-    async fn the_first_run_is_not_counted() {
-        let figure = figure(&[9000, 3000, 1000, 2000]).await;
+    #[test]
+    fn the_first_run_is_not_counted() {
+        let figure = figure(&[9000, 3000, 1000, 2000]);
         assert_eq!(figure.median(), Some(Duration::from_secs(2)));
         assert_eq!(figure.worst(), Some(Duration::from_secs(3)));
     }
 
-    #[tokio::test]
-    async fn a_table_has_a_line_per_figure() {
+    #[test]
+    fn a_table_has_a_line_per_figure() {
         let expected = "\
 | what | runs | median | worst  |
 | ---- | ---: | -----: | -----: |
 | etcd |    2 | 2.50 s | 2.50 s |
 | etcd |    0 |      - |      - |
 ";
-        assert_eq!(table(&[figure(&[0, 1230, 2500]).await, figure(&[1]).await]), expected);
+        assert_eq!(table(&[&figure(&[0, 1230, 2500]), &figure(&[1])]), expected);
     }
 }

@@ -14,7 +14,8 @@ use tokio::{
 #[path = "../../crates/etcd-admin/tests/harness/mod.rs"]
 mod harness;
 
-use harness::{Cluster, VERSIONS, eventually, own_address};
+use harness::{Cluster, VERSIONS, eventually};
+use loopback::own_address;
 
 /// Stands where a Service would: each connection goes to the next of the addresses that are there at that time.
 struct Service {

@@ -1,12 +1,12 @@
 //! `make image`: our own image, from a list of files. The Dockerfile is generated from the same list.
 
 use std::{
-    env,
+    env, io,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use testbed::image::{BuiltImage, Image};
 
 /// Where manifests find our image. The one place that says so.
@@ -19,6 +19,8 @@ const PACKAGES: [&str; 2] = ["etcd-operator", "etcd-operator-launcher"];
 /// Nobody: pod security asks for a number.
 pub(crate) const USER: &str = "65532:65532";
 pub(crate) const PATH: &str = "/usr/local/bin";
+/// What the image may take, unpacked. Every node pulls it before its first member starts.
+const LIMIT: u64 = 30 << 20;
 
 /// Builds the image and writes it as an OCI archive.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -33,11 +35,34 @@ pub(crate) fn run() -> anyhow::Result<()> {
 /// Builds the programs and puts them into an image.
 pub(crate) fn build() -> anyhow::Result<BuiltImage> {
     let programs = build_static()?;
+    let (unpacked, compressed) = sizes(&programs)?;
+    println!("our programs: {:.1} MiB, compressed {:.1} MiB", mib(unpacked), mib(compressed));
+    fits(unpacked)?;
     let mut image = Image::named(NAME).env("PATH", PATH).user(USER).cmd(["etcd-operator"]).expose(8080);
     for (program, place) in PROGRAMS {
         image = image.file(programs.join(program), place);
     }
     Ok(image.build()?)
+}
+
+/// What our programs take, as they are and as gzip makes them.
+fn sizes(folder: &Path) -> anyhow::Result<(u64, u64)> {
+    let (mut unpacked, mut compressed) = (0, 0);
+    for (program, _) in PROGRAMS {
+        let path = folder.join(program);
+        unpacked += path.metadata().with_context(|| path.display().to_string())?.len();
+        let mut gzip = Command::new("gzip").arg("--stdout").arg(&path).stdout(Stdio::piped()).spawn();
+        let output =
+            gzip.as_mut().ok().and_then(|gzip| gzip.stdout.take()).context("gzip could not be run")?;
+        compressed += io::copy(&mut io::BufReader::new(output), &mut io::sink())?;
+        ensure!(gzip?.wait()?.success(), "gzip failed on {}", path.display());
+    }
+    Ok((unpacked, compressed))
+}
+
+fn fits(unpacked: u64) -> anyhow::Result<()> {
+    ensure!(unpacked <= LIMIT, "our image takes {:.1} MiB, and may take {:.0}", mib(unpacked), mib(LIMIT));
+    Ok(())
 }
 
 /// Builds static programs: they run in an image that has nothing else, and the launcher runs in etcd's image.
@@ -91,4 +116,16 @@ fn mib(bytes: u64) -> f64 {
 pub(crate) fn repository() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("xtask has no folder above it")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_takes_more_than_it_may_is_refused() {
+        assert!(fits(30 << 20).is_ok());
+        let refusal = fits((30 << 20) + 100_000).unwrap_err().to_string();
+        assert_eq!(refusal, "our image takes 30.1 MiB, and may take 30");
+    }
 }

@@ -38,20 +38,21 @@ enum Command {
         /// The member's client endpoint, asked for readiness.
         #[arg(long, default_value = "http://127.0.0.1:2379")]
         client: String,
-        /// The member's peer address, asked for the other two.
+        /// The member's peer address, asked for liveness.
         #[arg(long, default_value = "127.0.0.1:2380")]
         peer: String,
         /// How long the answer may take; the kubelet's own limit should be longer.
         #[arg(long, default_value_t = 2000)]
         timeout_ms: u64,
+        /// Where it is noted whether etcd has answered since it was started.
+        #[arg(long, default_value = volume::MARKER_DIR)]
+        marker_dir: PathBuf,
     },
 }
 
 /// The kubelet's probes.
 #[derive(Clone, Copy, ValueEnum)]
 enum Question {
-    /// Is etcd past reading its data?
-    Startup,
     /// Does the process still work? A restart would cure it if not.
     Liveness,
     /// Does it serve clients, with a quorum behind it?
@@ -63,11 +64,11 @@ async fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Install { destination } => ended(install::install(&destination)),
         Command::Run(places) => run::run(&places).await,
-        Command::Probe { question, client, peer, timeout_ms } => {
+        Command::Probe { question, client, peer, timeout_ms, marker_dir } => {
             let timeout = Duration::from_millis(timeout_ms);
             ended(match question {
-                Question::Startup | Question::Liveness => probe::alive(&peer, timeout).await,
-                Question::Readiness => probe::ready(&client, timeout).await,
+                Question::Liveness => probe::alive(&peer, timeout, &marker_dir).await,
+                Question::Readiness => probe::ready(&client, timeout, &marker_dir).await,
             })
         }
     }

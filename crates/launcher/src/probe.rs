@@ -1,16 +1,30 @@
 //! BEFORE ETCD, and beside it: the kubelet's questions.
 //!
-//! Readiness asks through the quorum. The other two must not: a member that restarts without a quorum does not
+//! Readiness asks through the quorum. Liveness must not: a member that restarts without a quorum does not
 //! answer clients at all, not even for its own status (seen with 3.5.33, 3.6.14 and 3.7.1), and killing it for that would
 //! keep the quorum from ever coming back. Its peer port answers as soon as the data is read.
+//!
+//! A startup probe would say when that is, but the kubelet asks it once a second by a clock of its own, and everything else only
+//! after it: half a second to one of every start. So liveness itself knows whether etcd has answered since it was started.
+//! Readiness is asked by the kubelet at the moment when it sees the container run; it waits a little for what is about to come.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use etcd_admin::{Connect, Member};
+use etcd_admin::{Cause, Connect, Member};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    time::sleep,
 };
+
+use crate::volume;
+
+/// Between two attempts at a read.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// etcd answers this on its peer port in every minor.
 const REQUEST: &[u8] = b"GET /version HTTP/1.0\r\n\r\n";
@@ -52,14 +66,44 @@ pub(crate) enum ProbeError {
     },
 }
 
-/// Whether the member reads through a quorum. A learner refuses such a read, so it is never ready.
-pub(crate) async fn ready(endpoint: &str, timeout: Duration) -> Result<(), ProbeError> {
-    let member = Member::new(endpoint, &Connect { deadline: timeout, ..Connect::default() })?;
-    member.ping().await.map_err(ProbeError::NotReady)
+/// Whether the member reads through a quorum, now or a moment later. A learner refuses such a read, so it is never ready.
+pub(crate) async fn ready(endpoint: &str, timeout: Duration, marker: &Path) -> Result<(), ProbeError> {
+    let end = Instant::now() + timeout;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let member = Member::new(endpoint, &Connect { deadline: left, ..Connect::default() })?;
+        let Err(error) = member.ping().await else {
+            volume::note_answer(marker);
+            return Ok(());
+        };
+        if !passes_soon(&error.cause) || end.saturating_duration_since(Instant::now()) < PAUSE * 2 {
+            return Err(ProbeError::NotReady(error));
+        }
+        sleep(PAUSE).await;
+    }
 }
 
-/// Whether the process works: a stopped or stuck one still lets the kernel take connections, but says nothing.
-pub(crate) async fn alive(peer: &str, timeout: Duration) -> Result<(), ProbeError> {
+/// What a member says, or does not say, in the first moments of its life.
+fn passes_soon(cause: &Cause) -> bool {
+    matches!(
+        cause,
+        Cause::Unreachable | Cause::ConnectionLost { .. } | Cause::NoQuorum | Cause::LeaderChanged
+    )
+}
+
+/// Whether the process works: a stopped or stuck one still lets the kernel take connections, but says nothing. One that has
+/// said nothing yet since it was started reads its data.
+pub(crate) async fn alive(peer: &str, timeout: Duration, marker: &Path) -> Result<(), ProbeError> {
+    let answer = answers(peer, timeout).await;
+    if answer.is_ok() {
+        volume::note_answer(marker);
+    } else if volume::is_starting(marker) {
+        return Ok(());
+    }
+    answer
+}
+
+async fn answers(peer: &str, timeout: Duration) -> Result<(), ProbeError> {
     let address = || peer.to_owned();
     let is_etcd = tokio::time::timeout(timeout, ask(peer))
         .await

@@ -26,7 +26,7 @@ pub(crate) struct Places {
     #[arg(long, default_value = launch::DATA_DIR)]
     data_dir: PathBuf,
     /// A volume that lives as long as the pod, and is not the data's.
-    #[arg(long, default_value = "/var/run/etcd-launcher")]
+    #[arg(long, default_value = volume::MARKER_DIR)]
     marker_dir: PathBuf,
     /// Where the reason for a refusal goes.
     #[arg(long, default_value = "/dev/termination-log")]
@@ -71,6 +71,7 @@ async fn prepare(places: &Places) -> Result<LaunchOrder, Refusal> {
     let found = volume::look(&places.data_dir, &places.marker_dir)?;
     let start = guard::judge(&order, &found)?;
     volume::seal(&order, start, &places.data_dir, &places.marker_dir)?;
+    volume::note_start(&places.marker_dir)?;
     Ok(order)
 }
 

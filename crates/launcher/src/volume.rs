@@ -5,6 +5,7 @@ use std::{
     io::{self, ErrorKind, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::Path,
+    time::Duration,
 };
 
 use launch::{
@@ -17,6 +18,17 @@ use launch::{
 /// etcd warns about a file in its data directory that is not its own, and goes on. It has to lie there and not beside
 /// it: it must not outlive the data.
 const SEAL_FILE: &str = "launcher-seal.json";
+
+/// Where the marker volume is: one that lives as long as the pod.
+pub(crate) const MARKER_DIR: &str = "/var/run/etcd-launcher";
+
+/// On the marker volume from a container's start until etcd's first answer: when it started, on the machine's own clock, which
+/// nobody sets.
+const STARTING_FILE: &str = "starting";
+
+/// How long etcd may say nothing after its start: reading a large log takes minutes, and a member that is killed for it never
+/// comes up.
+const LONGEST_START: Duration = Duration::from_mins(15);
 
 fn failed(attempted: &str, path: &Path, error: &io::Error) -> Refusal {
     Refusal::StorageFailed { attempted: format!("{attempted} {}", path.display()), why: error.to_string() }
@@ -75,6 +87,39 @@ fn write_seal(folder: &Path, seal: &Seal) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Notes that etcd is about to start.
+pub(crate) fn note_start(marker: &Path) -> Result<(), Refusal> {
+    let path = marker.join(STARTING_FILE);
+    uptime()
+        .and_then(|now| fs::write(&path, now.as_secs().to_string()))
+        .map_err(|error| failed("writing", &path, &error))
+}
+
+/// Notes that etcd has answered: from now on its silence means something.
+pub(crate) fn note_answer(marker: &Path) {
+    // Mostly it is gone already. If it cannot be removed, a stuck etcd is found later, which is better than a probe that fails.
+    let _ = fs::remove_file(marker.join(STARTING_FILE));
+}
+
+/// Whether etcd has not answered yet since it was started, and has time left to.
+pub(crate) fn is_starting(marker: &Path) -> bool {
+    uptime().is_ok_and(|now| is_starting_at(marker, now))
+}
+
+fn is_starting_at(marker: &Path, now: Duration) -> bool {
+    let since = fs::read_to_string(marker.join(STARTING_FILE)).ok().and_then(|text| text.parse().ok());
+    // A start in the future is one before the machine was started: then it is not this start.
+    let since = since.and_then(|since| now.checked_sub(Duration::from_secs(since)));
+    since.is_some_and(|since| since < LONGEST_START)
+}
+
+/// How long the machine runs.
+fn uptime() -> io::Result<Duration> {
+    let text = fs::read_to_string("/proc/uptime")?;
+    let seconds = text.split('.').next().and_then(|seconds| seconds.parse().ok());
+    seconds.map(Duration::from_secs).ok_or_else(|| io::Error::other("/proc/uptime has no number"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +164,21 @@ mod tests {
         let file = folder.path().join("data");
         fs::write(&file, "not a folder").unwrap();
         assert!(matches!(look(&file, folder.path()), Err(Refusal::StorageFailed { .. })));
+    }
+
+    #[test]
+    fn silence_is_excused_until_the_first_answer_and_not_for_ever() {
+        let marker = tempfile::tempdir().unwrap();
+        assert!(!is_starting(marker.path()), "nobody has started anything");
+        note_start(marker.path()).unwrap();
+        assert!(is_starting(marker.path()));
+        let now = uptime().unwrap();
+        assert!(is_starting_at(marker.path(), now + LONGEST_START / 2));
+        assert!(!is_starting_at(marker.path(), now + LONGEST_START * 2));
+        note_answer(marker.path());
+        assert!(!is_starting(marker.path()));
+        note_answer(marker.path());
+        fs::write(marker.path().join(STARTING_FILE), "garbage").unwrap();
+        assert!(!is_starting(marker.path()));
     }
 }

@@ -11,6 +11,7 @@ mod pod;
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -21,15 +22,17 @@ use pod::{Pod, eventually};
 
 const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
 
-/// A member's two ports on the loopback.
+/// A member's two ports on the loopback, and its probes.
 struct Ports {
     client: u16,
     peer: u16,
+    /// Where the probes look for what the launcher has noted; nowhere, unless it is said.
+    marker: PathBuf,
 }
 
 impl Ports {
     fn new() -> Self {
-        Self { client: free_port(), peer: free_port() }
+        Self { client: free_port(), peer: free_port(), marker: PathBuf::from("/nowhere") }
     }
 
     /// Flags for a member whose peers have these ports.
@@ -55,6 +58,7 @@ impl Ports {
             .args(["probe", question])
             .arg(format!("--client=http://{}:{}", own_address(), self.client))
             .arg(format!("--peer={}:{}", own_address(), self.peer))
+            .arg(format!("--marker-dir={}", self.marker.display()))
             .output()
             .unwrap()
     }
@@ -71,11 +75,11 @@ fn a_member_starts_serves_restarts_on_its_data_and_is_refused_without_it() {
         let ports = Ports::new();
         let order = pod.order(version, Intent::NewCluster, &ports.flags(&[]));
         for round in ["first", "second"] {
-            assert!(!ports.says_yes("startup") && !ports.says_yes("readiness"));
+            assert!(!ports.says_yes("liveness") && !ports.says_yes("readiness"));
             let mut container = pod.start(&order);
             let what = format!("etcd {version} is ready for the {round} time");
             eventually(&what, || pod.log(), || ports.says_yes("readiness"));
-            assert!(ports.says_yes("startup") && ports.says_yes("liveness"));
+            assert!(ports.says_yes("liveness"));
             if round == "first" {
                 container.kill();
             } else {
@@ -96,8 +100,8 @@ fn without_a_quorum_a_member_is_alive_but_not_ready() {
         let ports = Ports::new();
         let order = pod.order(version, Intent::NewCluster, &ports.flags(&[free_port(), free_port()]));
         let _container = pod.start(&order);
-        eventually("the lonely member is past its start", || pod.log(), || ports.says_yes("startup"));
-        assert!(ports.says_yes("liveness"), "{version}: it would be killed for having no peers");
+        let what = format!("{version}: it would be killed for having no peers");
+        eventually(&what, || pod.log(), || ports.says_yes("liveness"));
         let answer = ports.probe("readiness");
         assert!(!answer.status.success());
         assert!(String::from_utf8_lossy(&answer.stdout).starts_with("not ready: "), "{answer:?}");
@@ -127,12 +131,23 @@ fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
 }
 
 #[test]
-fn a_process_that_is_stuck_is_not_alive() {
+fn a_process_that_is_stuck_is_not_alive_unless_it_has_not_come_to_answer_yet() {
     let version = VERSIONS[2];
     let pod = Pod::with(&etcd(version));
-    let ports = Ports::new();
-    let container = pod.start(&pod.order(version, Intent::NewCluster, &ports.flags(&[])));
-    eventually("etcd is alive", || pod.log(), || ports.says_yes("liveness"));
+    let ports = Ports { marker: pod.path("marker"), ..Ports::new() };
+    let starting = pod.path("marker/starting");
+    let order = pod.order(version, Intent::NewCluster, &ports.flags(&[]));
+    for _ in ["first", "again, on what the first has left"] {
+        let container = pod.start(&order);
+        eventually("the start is noted", || pod.log(), || starting.exists());
+        container.signal(Signal::SIGSTOP);
+        assert!(ports.says_yes("liveness"), "it would be killed while it reads its data");
+        container.signal(Signal::SIGCONT);
+        eventually("etcd has answered", || pod.log(), || ports.says_yes("liveness") && !starting.exists());
+    }
+    let container = pod.start(&order);
+    eventually("etcd is ready", || pod.log(), || ports.says_yes("readiness"));
+    assert!(!starting.exists(), "being ready is an answer too");
     container.signal(Signal::SIGSTOP);
     let answer = ports.probe("liveness");
     assert!(!answer.status.success());

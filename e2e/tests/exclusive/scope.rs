@@ -77,7 +77,7 @@ async fn cluster_wide_operator(ns: &TestNamespace) -> anyhow::Result<()> {
     let deployment = file("example/deployment.yaml")?;
     ensure!(deployment.contains(command), "the Deployment's command is not where it was");
     ns.apply(&deployment.replace(command, &format!("{command}        - --cluster-wide\n"))).await?;
-    operator_available(ns).await
+    Ok(operator_available(ns).await?)
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
-//! No acknowledged write is lost, and none is read out of order, while a member's process is killed.
+//! No acknowledged write is lost, and none is read out of order, while one member after another is killed.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use e2e::{SOON, etcd_cluster, operator, running};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt as _, api::ListParams};
+use kube::{Api, ResourceExt, api::ListParams};
 use testbed::{
+    faults::Ground,
     history::{Load, Running},
     kit::{TestNamespace, in_namespace, wait_for},
 };
@@ -29,27 +30,6 @@ fn restarts(pod: &Pod) -> i32 {
     containers.filter(|it| it.name == "etcd").map(|it| it.restart_count).sum()
 }
 
-/// Kills etcd as a lack of memory would, from outside of its container: it is process 1 in there, and no signal that it does not
-/// handle reaches it from inside.
-async fn kill(ns: &TestNamespace, pod: &str) -> anyhow::Result<()> {
-    let status = ns.api::<Pod>().get(pod).await?.status.unwrap_or_default();
-    let etcd = status.container_statuses.into_iter().flatten().find(|it| it.name == "etcd");
-    let id = etcd.and_then(|it| it.container_id).context("etcd does not run")?;
-    let id = id.trim_start_matches("containerd://");
-    let mut killed = 0;
-    for process in fs::read_dir("/proc")?.flatten() {
-        let cgroup = fs::read_to_string(process.path().join("cgroup")).unwrap_or_default();
-        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        if cgroup.contains(id) && name.trim() == "etcd" {
-            let pid = process.file_name().to_string_lossy().parse()?;
-            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)?;
-            killed += 1;
-        }
-    }
-    ensure!(killed == 1, "{killed} processes of {pod} were killed");
-    Ok(())
-}
-
 async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Result<()> {
     let check = |pod: Option<&Pod>| match pod {
         Some(it) if restarts(it) > 0 => testbed::kit::check::pod_ready(Some(it)).map(drop),
@@ -61,7 +41,7 @@ async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Result<()
 }
 
 #[tokio::test]
-async fn a_killed_member_restarts_on_its_data_and_no_acknowledged_write_is_lost() -> anyhow::Result<()> {
+async fn killed_members_restart_on_their_data_and_no_acknowledged_write_is_lost() -> anyhow::Result<()> {
     in_namespace("killed_under_load", async |ns| {
         operator(&ns).await?;
         ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
@@ -70,11 +50,15 @@ async fn a_killed_member_restarts_on_its_data_and_no_acknowledged_write_is_lost(
         answered(&load, 100).await?;
         let pods: Api<Pod> = ns.api();
         let members = pods.list(&ListParams::default().labels("etcd_cluster=c")).await?.items;
-        let victim = members.first().context("there are no members")?.name_any();
-        kill(&ns, &victim).await?;
-        answered(&load, 100).await?;
-        restarted_and_ready(&ns, &victim).await?;
-        answered(&load, 100).await?;
+        ensure!(members.len() == 3, "{} members", members.len());
+        let ground = Ground::here()?;
+        // One after another, so that the leader is among them.
+        for victim in members.iter().map(ResourceExt::name_any) {
+            ground.place(ns.name(), &victim).await?.kill("etcd")?;
+            answered(&load, 50).await?;
+            restarted_and_ready(&ns, &victim).await?;
+        }
+        answered(&load, 50).await?;
         let verdict = load.finish().await?;
         println!("{verdict}");
         ensure!(verdict.checked() >= 300 && verdict.writes > 0 && verdict.reads > 0, "{verdict}");

@@ -25,6 +25,7 @@ pub mod handmade;
 pub mod identity;
 pub mod kubectl;
 pub mod namespace;
+pub mod operator;
 pub mod output;
 pub mod pty;
 pub mod wait;

@@ -40,13 +40,16 @@ impl Layer {
     /// The layer that a test is of, by where it is.
     fn of(file: &str) -> Self {
         let tests_of = |package: &str| file.starts_with(&format!("crates/{package}/tests/"));
-        if file.starts_with("e2e/tests/") || file.starts_with("testbed/tests/") {
+        let of_the_testbed = |group: &str| file.starts_with(&format!("testbed/tests/{group}/"));
+        if file.starts_with("e2e/tests/")
+            || ["parallel", "exclusive", "lifecycle"].into_iter().any(of_the_testbed)
+        {
             Self::Testbed
         } else if tests_of("sim") {
             Self::Explorer
         } else if tests_of("operator") {
             Self::Loop
-        } else if tests_of("etcd-admin") || tests_of("launcher") {
+        } else if tests_of("etcd-admin") || tests_of("launcher") || file.starts_with("testbed/tests/") {
             Self::Etcd
         } else {
             Self::Unit
@@ -183,4 +186,59 @@ impl Items {
 
 fn numbered(letter: &str, last: u32) -> impl Iterator<Item = (String, u32)> {
     (1..=last).map(move |number| (format!("{letter}{number}"), number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(item: &str) -> Result<()> {
+        let item: Item = serde_saphyr::from_str(item)?;
+        let sources = Sources::of(&[("e2e/tests/a.rs", "on_a_cluster"), ("crates/api/src/a.rs", "in_code")]);
+        item.check(&sources, &["bad/size-0.yaml".to_owned()])
+    }
+
+    #[test]
+    fn an_item_speaks_only_of_what_there_is_and_is_shown_only_in_its_layer() {
+        for good in [
+            "{what: x, layer: testbed}",
+            "{what: x, layer: testbed, by: [on_a_cluster]}",
+            "{what: x, layer: testbed, by: [in_code], missing: y}",
+            "{what: x, layer: unit, by: [in_code], inputs: [bad/size-*, bad/size-0.yaml]}",
+        ] {
+            judged(good).unwrap();
+        }
+        for bad in [
+            "{what: x, layer: testbed, by: [in_code]}",
+            "{what: x, layer: testbed, by: [renamed]}",
+            "{what: x, layer: unit, by: [in_code], inputs: [bad/size-1.yaml]}",
+            "{what: x, layer: unit, by: [in_code], inputs: [good/*]}",
+            "{what: x, layer: unit, inputs: [bad/size-*]}",
+            "{what: x, layer: somewhere}",
+            "{what: x, layer: unit, passed: true}",
+        ] {
+            assert!(judged(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_item_that_is_missing_or_in_no_list_is_named() {
+        let sources = Sources::of(&[]);
+        let all = || LISTS.iter().flat_map(|(letter, last, _)| numbered(letter, *last)).map(|(key, _)| key);
+        let items = |keys: &mut dyn Iterator<Item = String>| {
+            let item = || Item {
+                what: String::new(),
+                layer: Layer::Unit,
+                by: vec![],
+                inputs: vec![],
+                missing: None,
+            };
+            Items { items: keys.map(|key| (key, item())).collect(), inputs: Vec::new() }.check(&sources)
+        };
+        items(&mut all()).unwrap();
+        assert!(
+            items(&mut all().filter(|key| key != "F7")).unwrap_err().to_string().contains("F7 is missing")
+        );
+        assert!(items(&mut all().chain(["X1".to_owned()])).is_err());
+    }
 }

@@ -30,6 +30,16 @@ impl Sources {
         Ok(Self(tests))
     }
 
+    /// These tests and no others, by file and name.
+    #[cfg(test)]
+    pub(super) fn of(tests: &[(&str, &str)]) -> Self {
+        let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (file, name) in tests {
+            all.entry((*name).to_owned()).or_default().push((*file).to_owned());
+        }
+        Self(all)
+    }
+
     /// The file of a test, which is named as `the_fact`, or as `path/of/file.rs::the_fact` where several have that name.
     pub(super) fn find(&self, test: &str) -> Result<(&str, &str)> {
         let (path, name) = test.rsplit_once("::").unwrap_or(("", test));
@@ -120,11 +130,7 @@ fn nor_this() {}
 
     #[test]
     fn a_name_that_is_none_or_several_is_refused() {
-        let files = |files: &[&str]| files.iter().map(|&file| file.to_owned()).collect();
-        let sources = Sources(BTreeMap::from([
-            ("a".to_owned(), files(&["x.rs"])),
-            ("b".to_owned(), files(&["x.rs", "y.rs"])),
-        ]));
+        let sources = Sources::of(&[("x.rs", "a"), ("x.rs", "b"), ("y.rs", "b")]);
         assert_eq!(sources.find("a").unwrap(), ("x.rs", "a"));
         assert_eq!(sources.find("y.rs::b").unwrap(), ("y.rs", "b"));
         for none in ["b", "c", "y.rs::a", "z.rs::b"] {

@@ -101,8 +101,8 @@ fn etcd_container(desired: &Desired) -> Container {
             mount("launcher-marker", MARKER_DIR, false),
             mount("launcher", LAUNCHER_DIR, true),
         ]),
-        // Reading a large log takes minutes, and a member that is killed for it never comes up.
-        startup_probe: Some(probe("startup", 1, 900)),
+        // No startup probe: the launcher knows itself whether etcd still reads its data, and the kubelet would ask the others only after
+        // it, up to a second later.
         // Each question is a process of its own. Once in two seconds finds a ready member soon, and is not felt.
         readiness_probe: Some(probe("readiness", 2, 2)),
         // Only for a process that is really stuck: it never asks through the quorum.
