@@ -3,6 +3,8 @@
 pub mod printed;
 pub mod seeds;
 
+pub mod members;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,7 +14,9 @@ use std::{
 use anyhow::Context as _;
 use api::EtcdCluster;
 use kube::Api;
-pub use testbed::kit::operator::{crds, operator, operator_available, operator_replicas};
+pub use testbed::kit::operator::{
+    crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
+};
 use testbed::kit::{Exec, Output, TestNamespace, wait_for};
 
 /// Long enough for a busy machine, short enough to be waited for.

@@ -84,8 +84,10 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
         let filter = format!("binary(parallel) - {OF_THE_TESTBED}");
         return run_phase(report, tests("tests on the cluster", "cluster", &filter));
     }
-    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(lifecycle)");
-    on_our_cluster(report, tests("tests on the cluster", "cluster", &filter))
+    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(lifecycle) - binary(afterwards)");
+    // What is found out about all of them when they are over.
+    let afterwards = tests("what all of them asked of the API server", "cluster", "binary(afterwards)");
+    on_our_cluster(report, [tests("tests on the cluster", "cluster", &filter), afterwards])
 }
 
 /// What needs no test to be run.
@@ -103,11 +105,11 @@ fn checks(report: &mut Report, deny: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs the tests on the main testbed, which is removed afterwards if it was not there before.
-fn on_our_cluster(report: &mut Report, tests: Phase) -> anyhow::Result<()> {
+fn on_our_cluster(report: &mut Report, tests: [Phase; 2]) -> anyhow::Result<()> {
     let ours = cluster::kubeconfig(Instance::Main).is_none();
     let tested = run_phase(report, Phase::of("cluster up", testbed(&["up"])))
         .and_then(|()| run_phase(report, Phase::of("our image", cargo_run("xtask", &["push"]))))
-        .and_then(|()| run_phase(report, tests));
+        .and_then(|()| tests.into_iter().try_for_each(|phase| run_phase(report, phase)));
     // What failed is kept for a look, except where nobody can look.
     if ours && (tested.is_ok() || env::var_os("CI").is_some()) {
         return tested.and(run_phase(report, Phase::of("cluster down", testbed(&["down"]))));

@@ -1,10 +1,17 @@
 //! Before the loop: who this operator is, from its flags, its environment and its own pod.
 
+use std::time::Duration;
+
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{Api, Client};
 use planner::OperatorIdentity;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
 
-use crate::{clients::deadline, flags::Flags};
+use crate::{clients::READ_LIMIT, flags::Flags, gate::words};
+
+/// How soon the API server is asked again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The name of the operator's container in its pod.
 const CONTAINER: &str = "etcd-operator";
@@ -56,7 +63,7 @@ impl Identity {
             return Ok(Self { namespace, name: hostname(), owner: None, operator });
         };
         let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-        let (owner, own_image) = match (deadline(pods.get(&name)).await, &image) {
+        let (owner, own_image) = match (own_pod(&pods, &name).await, &image) {
             (Ok(pod), _) => (owner_of(&pod), image_of(&pod)),
             // Whoever names an image may run anywhere, under any name.
             (Err(_), Some(_)) => (None, None),
@@ -64,6 +71,21 @@ impl Identity {
         };
         let launcher_image = image.or(own_image).ok_or(IdentityError::NoImage)?;
         Ok(Self { namespace, name, owner, operator: OperatorIdentity { launcher_image } })
+    }
+}
+
+/// The operator's own pod, or why the API server does not give it out. An API server that does not answer is waited for: who ends
+/// because of it is started again later and later, and an operator that was away with it is to be back with it.
+async fn own_pod(pods: &Api<Pod>, name: &str) -> Result<Pod, String> {
+    loop {
+        let why = match timeout(READ_LIMIT, pods.get(name)).await {
+            Ok(Ok(pod)) => return Ok(pod),
+            Ok(Err(kube::Error::Api(status))) if status.code < 429 => return Err(status.message),
+            Ok(Err(error)) => words(&error),
+            Err(_) => format!("no answer within {} s", READ_LIMIT.as_secs()),
+        };
+        warn!(why, "the API server does not tell about the operator's own pod, and is asked again");
+        sleep(RETRY).await;
     }
 }
 

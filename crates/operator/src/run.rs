@@ -45,13 +45,18 @@ pub enum RunError {
 /// Runs until it is stopped.
 pub async fn run(flags: Flags, stop: Stop) -> Result<(), RunError> {
     let client = clients::client(clients::config(flags.kubeconfig.as_deref()).await?)?;
-    let identity = Identity::find(&flags, &client).await?;
+    // First: while the API server is waited for, this process lives, and says so.
+    let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
+    let listener = http::listen(flags.listen_addr).await?;
+    let server = tokio::spawn(http::serve(listener, Arc::clone(&metrics), Arc::clone(&health), stop.clone()));
+    let identity = tokio::select! {
+        identity = Identity::find(&flags, &client) => identity?,
+        () = stop.clone() => return Ok(()),
+    };
     info!(
         version = env!("CARGO_PKG_VERSION"), namespace = identity.namespace, name = identity.name, scope = ?flags.scope(),
         launcher_image = identity.operator.launcher_image, "starting"
     );
-    let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
-    let listener = http::listen(flags.listen_addr).await?;
     let leadership = Leadership::new(LEASE_DURATION);
     let gate = Gate::new(leadership.clone(), Arc::clone(&metrics));
     let context = Arc::new(Context {
@@ -74,7 +79,6 @@ pub async fn run(flags: Flags, stop: Stop) -> Result<(), RunError> {
     if flags.create_crd {
         background.spawn(create_crds(client.clone(), gate, leadership));
     }
-    let server = tokio::spawn(http::serve(listener, metrics, Arc::clone(&health), stop.clone()));
 
     let place = Where { client, scope: flags.scope(), namespace: identity.namespace };
     let mut watches = JoinSet::new();

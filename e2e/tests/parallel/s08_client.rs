@@ -1,7 +1,7 @@
 //! S8: the book's client puts and gets through the client Service.
 
 use anyhow::ensure;
-use e2e::{SOON, etcd_cluster, operator, running};
+use e2e::{SOON, etcd_cluster, operator_beside_people, running};
 use testbed::kit::in_namespace;
 
 const SCRIPT: &str = "export ETCDCTL_API=3
@@ -13,7 +13,7 @@ etcdctl --endpoints $ETCDCSVC get foo
 #[tokio::test]
 async fn s8_foo_is_read_back_as_bar_through_the_client_service() -> anyhow::Result<()> {
     in_namespace("s8_client", async |ns| {
-        operator(&ns).await?;
+        operator_beside_people(&ns).await?;
         ns.apply(&etcd_cluster("example-etcd-cluster", 3, "3.6.14")).await?;
         running(&ns, "example-etcd-cluster").await?;
         let run =

@@ -13,8 +13,12 @@ kind: Pod
 metadata: {name: not-a-member, labels: {app: etcd, etcd_cluster: example, etcd_node: not-a-member}}
 spec:
   terminationGracePeriodSeconds: 0
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}
   containers:
-  - {name: idle, image: 'quay.io/coreos/etcd:latest', command: [/bin/sh, -c, 'sleep 3600']}
+  - name: idle
+    image: quay.io/coreos/etcd:latest
+    command: [/bin/sh, -c, 'sleep 3600']
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 ";
 
 #[tokio::test]

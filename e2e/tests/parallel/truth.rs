@@ -99,8 +99,10 @@ async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -
 fn squatter(name: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 0\n  \
-         containers:\n  - {{name: idle, image: '{CLIENT_IMAGE}', command: [/bin/sh, -c, 'sleep 3600'], \
-         resources: {{requests: {{cpu: 1m}}}}}}\n"
+         securityContext: {{runAsNonRoot: true, runAsUser: 1000, seccompProfile: {{type: RuntimeDefault}}}}\n  \
+         containers:\n  - name: idle\n    image: '{CLIENT_IMAGE}'\n    command: [/bin/sh, -c, 'sleep 3600']\n    \
+         resources: {{requests: {{cpu: 1m}}}}\n    \
+         securityContext: {{allowPrivilegeEscalation: false, capabilities: {{drop: [ALL]}}}}\n"
     )
 }
 

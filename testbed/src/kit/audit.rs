@@ -66,10 +66,14 @@ pub struct AuditEntry {
     pub user: String,
     /// Who asked, if that was in the name of somebody else.
     pub impersonator: Option<String>,
+    /// The pod that the asking account's token was made for; empty for everybody else.
+    pub pod: String,
     /// Such as `create`, `list`, `watch`.
     pub verb: String,
     /// Empty for what belongs to the whole cluster, and for a list over all namespaces.
     pub namespace: String,
+    /// Such as `apps`; empty for the core one.
+    pub group: String,
     /// Such as `pods`; empty for requests that are about no object.
     pub resource: String,
     /// Such as `status`; mostly empty.
@@ -87,6 +91,20 @@ pub struct AuditEntry {
     pub user_agent: String,
     /// What admission remarked, such as `pod-security.kubernetes.io/audit-violations`.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl AuditEntry {
+    /// Whether it was refused because the user has not got the right. A quota, for one, refuses with the same code.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.annotations.get("authorization.k8s.io/decision").is_some_and(|decision| decision == "forbid")
+    }
+
+    /// How a pod in it falls short of the Pod Security Standard that its namespace audits, in the API server's words.
+    #[must_use]
+    pub fn violations(&self) -> Option<&str> {
+        self.annotations.get("pod-security.kubernetes.io/audit-violations").map(String::as_str)
+    }
 }
 
 impl std::fmt::Display for AuditEntry {
@@ -281,11 +299,14 @@ struct Event {
 struct User {
     #[serde(default)]
     username: String,
+    #[serde(default)]
+    extra: HashMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ObjectRef {
+    api_group: String,
     resource: String,
     namespace: String,
     name: String,
@@ -299,7 +320,8 @@ struct ResponseStatus {
 }
 
 impl From<Event> for AuditEntry {
-    fn from(event: Event) -> Self {
+    fn from(mut event: Event) -> Self {
+        let pod = event.user.extra.remove("authentication.kubernetes.io/pod-name").unwrap_or_default();
         let (user, impersonator) = match event.impersonated_user {
             Some(other) => (other.username, Some(event.user.username)),
             None => (event.user.username, None),
@@ -307,8 +329,10 @@ impl From<Event> for AuditEntry {
         Self {
             user,
             impersonator,
+            pod: pod.into_iter().next().unwrap_or_default(),
             verb: event.verb,
             namespace: event.object_ref.namespace,
+            group: event.object_ref.api_group,
             resource: event.object_ref.resource,
             subresource: event.object_ref.subresource,
             name: event.object_ref.name,

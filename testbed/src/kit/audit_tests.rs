@@ -5,7 +5,7 @@ use std::io::Write;
 use super::*;
 
 const LIST: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"1","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/t-x/pods?limit=500","verb":"list","user":{"username":"system:serviceaccount:t-x:reader","uid":"u","groups":["system:serviceaccounts","system:authenticated"]},"sourceIPs":["127.0.0.1"],"userAgent":"kubectl/v1.35.8","objectRef":{"resource":"pods","namespace":"t-x","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-15T12:00:00.100000Z","stageTimestamp":"2026-11-15T12:00:00.200000Z","annotations":{"authorization.k8s.io/decision":"allow"}}"#;
-const DENIED: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"2","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/t-x/pods/a/status","verb":"patch","user":{"username":"system:serviceaccount:t-x:reader"},"sourceIPs":["127.0.0.1"],"objectRef":{"resource":"pods","namespace":"t-x","name":"a","subresource":"status"},"responseStatus":{"status":"Failure","reason":"Forbidden","code":403},"requestReceivedTimestamp":"2026-11-15T12:00:01.000000Z","stageTimestamp":"2026-11-15T12:00:01.000000Z"}"#;
+const DENIED: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"2","stage":"ResponseComplete","requestURI":"/api/v1/namespaces/t-x/pods/a/status","verb":"patch","user":{"username":"system:serviceaccount:t-x:reader","extra":{"authentication.kubernetes.io/pod-name":["reader-0"]}},"sourceIPs":["127.0.0.1"],"objectRef":{"resource":"pods","namespace":"t-x","name":"a","subresource":"status"},"responseStatus":{"status":"Failure","reason":"Forbidden","code":403},"requestReceivedTimestamp":"2026-11-15T12:00:01.000000Z","stageTimestamp":"2026-11-15T12:00:01.000000Z","annotations":{"authorization.k8s.io/decision":"forbid","pod-security.kubernetes.io/audit-violations":"would violate"}}"#;
 const HEALTH: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"3","stage":"ResponseComplete","requestURI":"/readyz","verb":"get","user":{"username":"admin"},"sourceIPs":["127.0.0.1"],"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-15T12:00:02.000000Z","stageTimestamp":"2026-11-15T12:00:02.000000Z"}"#;
 const WATCH: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"4","stage":"STAGE","requestURI":"/api/v1/nodes?watch=true","verb":"watch","user":{"username":"admin"},"impersonatedUser":{"username":"somebody"},"sourceIPs":["127.0.0.1"],"objectRef":{"resource":"nodes","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":200},"requestReceivedTimestamp":"2026-11-15T12:00:03.000000Z","stageTimestamp":"2026-11-15T12:00:03.000000Z"}"#;
 
@@ -24,8 +24,10 @@ fn an_entry_says_who_did_what_to_which_object() {
         AuditEntry {
             user: "system:serviceaccount:t-x:reader".into(),
             impersonator: None,
+            pod: "reader-0".into(),
             verb: "patch".into(),
             namespace: "t-x".into(),
+            group: String::new(),
             resource: "pods".into(),
             subresource: "status".into(),
             name: "a".into(),
@@ -33,10 +35,15 @@ fn an_entry_says_who_did_what_to_which_object() {
             stage: "ResponseComplete".into(),
             at: "2026-11-15T12:00:01Z".parse().unwrap(),
             user_agent: String::new(),
-            annotations: BTreeMap::new(),
+            annotations: BTreeMap::from([
+                ("authorization.k8s.io/decision".into(), "forbid".into()),
+                ("pod-security.kubernetes.io/audit-violations".into(), "would violate".into()),
+            ]),
         }
     );
     assert_eq!(entries[0].user_agent, "kubectl/v1.35.8");
+    assert!(entries[1].is_forbidden() && !entries[0].is_forbidden());
+    assert_eq!((entries[0].violations(), entries[1].violations()), (None, Some("would violate")));
     assert_eq!(entries[0].annotations["authorization.k8s.io/decision"], "allow");
 }
 

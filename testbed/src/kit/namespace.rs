@@ -14,7 +14,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ServiceAccount};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     core::{NamespaceResourceScope, ObjectMeta},
 };
 
@@ -218,6 +218,16 @@ impl TestNamespace {
         Api::namespaced(self.client(), &self.name)
     }
 
+    /// From now on, pods that fall short of this Pod Security Standard are refused in it.
+    pub async fn enforce(&self, level: PodSecurity) -> Result<(), KitError> {
+        self.cluster.label_pod_security(&self.name, level, &["enforce"]).await
+    }
+
+    /// From now on, of pods that fall short of this Pod Security Standard is warned, and the audit log names what they lack.
+    pub async fn warn(&self, level: PodSecurity) -> Result<(), KitError> {
+        self.cluster.label_pod_security(&self.name, level, &["warn", "audit"]).await
+    }
+
     /// Waits until a pod is Ready.
     pub async fn pod_ready(&self, name: &str) -> Result<Pod, WaitError> {
         wait_for(&self.api(), name, READY_DEADLINE, "to be Ready", check::pod_ready).await
@@ -259,11 +269,31 @@ impl TestNamespace {
     }
 }
 
+impl Cluster {
+    /// Sets what a namespace does about pods that fall short of a Pod Security Standard: `enforce`, `warn`, `audit`.
+    pub async fn label_pod_security(
+        &self,
+        namespace: &str,
+        level: PodSecurity,
+        modes: &[&str],
+    ) -> Result<(), KitError> {
+        let labels: BTreeMap<_, _> = modes.iter().map(|mode| (label_of(mode), level.level())).collect();
+        let patch = Patch::Merge(serde_json::json!({ "metadata": { "labels": labels } }));
+        let namespaces: Api<Namespace> = Api::all(self.client());
+        let attempt = format!("label the namespace {namespace}");
+        call(&attempt, namespaces.patch(namespace, &PatchParams::default(), &patch)).await.map(drop)
+    }
+}
+
+fn label_of(mode: &str) -> String {
+    format!("pod-security.kubernetes.io/{mode}")
+}
+
 fn namespace_for(what: &str, pod_security: Option<PodSecurity>) -> Namespace {
     let slug = slug(what);
     let mut labels = BTreeMap::from([(TEST_LABEL.to_owned(), slug.clone())]);
     if let Some(level) = pod_security {
-        labels.insert("pod-security.kubernetes.io/enforce".into(), level.level().into());
+        labels.insert(label_of("enforce"), level.level().into());
     }
     // The API server appends five random characters, and takes others if there is such a namespace already.
     let generate_name = Some(format!("t-{slug}-"));

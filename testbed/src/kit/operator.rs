@@ -9,7 +9,7 @@ use k8s_openapi::{
 use kube::{Api, ResourceExt as _};
 
 use super::{
-    Cluster, TestNamespace,
+    Cluster, KitError, PodSecurity, TestNamespace,
     apply::ApplyError,
     check,
     kubectl::KubectlError,
@@ -35,6 +35,9 @@ const INSTALL: [&str; 4] = [
 /// Why the operator does not run in a namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
+    /// The namespace could not be labelled.
+    #[error(transparent)]
+    Label(#[from] KitError),
     /// Its files could not be applied.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -69,11 +72,29 @@ fn established(crd: Option<&CustomResourceDefinition>) -> Result<(), String> {
     if holds("Established") && holds("NamesAccepted") { Ok(()) } else { Err("not established".to_owned()) }
 }
 
-/// Installs the CRDs and the operator, whose image is in the registry already, and waits until it runs.
+/// Installs the CRDs and the operator, whose image is in the registry already, and waits until it runs. From then on, pods that are
+/// more than they must be are refused in the namespace.
 pub async fn operator(ns: &TestNamespace) -> Result<(), OperatorError> {
+    operator_with(ns, str::to_owned).await
+}
+
+/// The same, with one more edit of its files.
+pub async fn operator_with(ns: &TestNamespace, edit: impl Fn(&str) -> String) -> Result<(), OperatorError> {
+    ns.enforce(PodSecurity::Restricted).await?;
+    install(ns, edit).await
+}
+
+/// The operator where people run pods that would be refused otherwise: these are taken, and the audit log names them.
+pub async fn operator_beside_people(ns: &TestNamespace) -> Result<(), OperatorError> {
+    ns.warn(PodSecurity::Restricted).await?;
+    install(ns, str::to_owned).await
+}
+
+async fn install(ns: &TestNamespace, edit: impl Fn(&str) -> String) -> Result<(), OperatorError> {
     crds(ns.cluster()).await?;
     for manifest in INSTALL {
-        ns.apply(&manifest.replace("namespace: default", &format!("namespace: {}", ns.name()))).await?;
+        let manifest = manifest.replace("namespace: default", &format!("namespace: {}", ns.name()));
+        ns.apply(&edit(&manifest)).await?;
     }
     operator_available(ns).await
 }

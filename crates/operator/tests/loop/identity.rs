@@ -1,5 +1,7 @@
 //! Who the operator is: from its own pod, or from its flags; and what it says when neither tells.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use clap::Parser;
 use operator::{flags::Flags, identity::Identity};
 use serde_json::{Value, json};
@@ -31,6 +33,18 @@ async fn in_a_pod_the_image_is_its_own_and_the_lease_goes_with_its_replica_set()
     assert_eq!((identity.namespace.as_str(), identity.name.as_str()), ("ops", "op-1"));
     assert_eq!(identity.owner.unwrap().kind, "ReplicaSet");
     assert_eq!(log.lock().unwrap()[0].path, "/api/v1/namespaces/ops/pods/op-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_away_is_waited_for() {
+    let asked = AtomicUsize::new(0);
+    let (client, log) = server(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => failure(503, "ServiceUnavailable", "starting"),
+        1 => failure(429, "TooManyRequests", "busy"),
+        _ => (200, own_pod()),
+    });
+    let identity = Identity::find(&in_pod(&[]), &client).await.unwrap();
+    assert_eq!((identity.operator.launcher_image.as_str(), log.lock().unwrap().len()), ("o:1", 3));
 }
 
 #[tokio::test]

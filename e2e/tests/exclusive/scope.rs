@@ -1,0 +1,130 @@
+//! A namespaced and a cluster-wide operator side by side: each looks after its own resources, and touches no other.
+
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use api::EtcdCluster;
+use e2e::{SOON, etcd_cluster, file, members::one_cluster, operator, operator_available, repository};
+use kube::{Api, api::DynamicObject, core::GroupVersionKind, discovery::ApiResource};
+use testbed::kit::{Cluster, PodSecurity, TestCase, TestNamespace, wait_for};
+
+/// The annotation that hands a resource to the cluster-wide operator.
+const WIDE: &str = "annotations: {etcd.database.coreos.com/scope: clusterwide}";
+
+fn wide(name: &str, version: &str) -> String {
+    etcd_cluster(name, 3, version).replace(&format!("name: {name}"), &format!("name: {name}, {WIDE}"))
+}
+
+/// Resources of the other two kinds, which the operator answers in their status.
+fn others(name: &str, annotation: &str) -> String {
+    let other = |kind: &str, spec: &str| {
+        format!(
+            "apiVersion: etcd.database.coreos.com/v1beta2\nkind: {kind}\nmetadata: {{name: {name}{annotation}}}\nspec: {spec}\n"
+        )
+    };
+    let store = "s3: {path: bucket/key, awsSecret: s}";
+    other(
+        "EtcdBackup",
+        &format!("{{etcdEndpoints: ['http://{name}-client:2379'], storageType: S3, {store}}}"),
+    ) + "---\n"
+        + &other("EtcdRestore", &format!("{{etcdCluster: {{name: {name}}}, backupStorageType: S3, {store}}}"))
+}
+
+async fn answered(ns: &TestNamespace, kind: &str, name: &str) -> anyhow::Result<()> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("etcd.database.coreos.com", "v1beta2", kind));
+    let objects: Api<DynamicObject> = Api::namespaced_with(ns.client(), ns.name(), &resource);
+    for _ in 0..600 {
+        if objects.get(name).await?.data.get("status").is_some() {
+            return Ok(());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    anyhow::bail!("nobody says anything about the {kind} {name}")
+}
+
+/// The role's name: cluster roles are nobody's namespace.
+const ROLE: &str = "etcd-operator-scope";
+
+/// Runs the classic script as a person does, with this cluster's kubectl first on the path.
+fn create_role(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
+    let places = cluster.places();
+    let folder = places.kubectl.parent().context("kubectl has no folder")?;
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(repository().join("example/rbac/create_role.sh"))
+        .args([
+            format!("--namespace={namespace}"),
+            format!("--role-name={ROLE}"),
+            format!("--role-binding-name={ROLE}"),
+        ])
+        .env("PATH", path)
+        .env("KUBECONFIG", &places.kubeconfig)
+        .output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+async fn no_roles(cluster: &Cluster) -> anyhow::Result<()> {
+    let (role, binding) = (format!("clusterrole/{ROLE}"), format!("clusterrolebinding/{ROLE}"));
+    cluster.kubectl(&["delete", "--ignore-not-found", &role, &binding]).await?.success()?;
+    Ok(())
+}
+
+/// The cluster-wide operator, in a namespace of its own.
+async fn cluster_wide_operator(ns: &TestNamespace) -> anyhow::Result<()> {
+    ns.enforce(PodSecurity::Restricted).await?;
+    create_role(ns.cluster(), ns.name())?;
+    let command = "- command:\n        - etcd-operator\n";
+    let deployment = file("example/deployment.yaml")?;
+    ensure!(deployment.contains(command), "the Deployment's command is not where it was");
+    ns.apply(&deployment.replace(command, &format!("{command}        - --cluster-wide\n"))).await?;
+    Ok(operator_available(ns).await?)
+}
+
+#[tokio::test]
+async fn a_namespaced_and_a_cluster_wide_operator_leave_each_others_resources_alone() -> anyhow::Result<()> {
+    let cluster = Cluster::connect().await?;
+    no_roles(&cluster).await?;
+    let in_namespace = |what: &str| TestCase::of(what).on(cluster.clone());
+    let done = in_namespace("scope_of_all")
+        .run(async |all| in_namespace("scope_of_one").run(async |one| side_by_side(&one, &all).await).await)
+        .await;
+    no_roles(&cluster).await?;
+    done
+}
+
+async fn side_by_side(one: &TestNamespace, all: &TestNamespace) -> anyhow::Result<()> {
+    let log = one.cluster().audit_log()?;
+    let mark = log.mark()?;
+    operator(one).await?;
+    cluster_wide_operator(all).await?;
+    one.apply(&etcd_cluster("plain", 3, "3.6.14")).await?;
+    // Its first version has no image: the attempt is given up, and so every right of the operator is used.
+    one.apply(&wide("wide", "3.6.13")).await?;
+    one.apply(&others("plain", "")).await?;
+    one.apply(&others("wide", &format!(", {WIDE}"))).await?;
+    one_cluster(one, "plain").await?;
+    let begun = |cluster: Option<&EtcdCluster>| {
+        let birth = cluster.and_then(|cluster| cluster.status.as_ref()?.birth.clone());
+        birth.map(drop).ok_or_else(|| "it has no record of birth".to_owned())
+    };
+    wait_for(&one.api::<EtcdCluster>(), "wide", SOON, "to be begun", begun).await?;
+    one.apply(&wide("wide", "3.6.14")).await?;
+    one_cluster(one, "wide").await?;
+    for (kind, name) in
+        [("EtcdBackup", "plain"), ("EtcdBackup", "wide"), ("EtcdRestore", "plain"), ("EtcdRestore", "wide")]
+    {
+        answered(one, kind, name).await?;
+    }
+
+    // Everything that is made for a cluster begins with its name, and so do the names of its Events.
+    for (operator, account, own, others) in
+        [(one, "etcd-operator-sa", "plain", "wide"), (all, "default", "wide", "plain")]
+    {
+        let user = format!("system:serviceaccount:{}:{account}", operator.name());
+        let writes = log.since(mark).user(&user).writes().namespace(one.name()).entries()?;
+        let about = |name: &str| writes.iter().filter(|entry| entry.name.starts_with(name)).count();
+        ensure!(about(own) > 5, "{user} is not seen at work on {own}: {writes:?}");
+        ensure!(about(others) == 0, "{user} touched what is not its own: {writes:?}");
+    }
+    Ok(())
+}
