@@ -4,8 +4,8 @@
 //! is to be done and what it was decided on; [`Step::lower`] turns it into [`Effect`]s, which the operator carries out against
 //! the real world and `sim` against its model. [`safety`] holds the invariants that no effect may break.
 //!
-//! So far a cluster is created and destroyed here. What comes later (resize, replacement, upgrade, seed bootstrap) is not
-//! done and is said: the plan waits with a reason, and neither adds nor removes a member.
+//! Clusters are created, resized, healed and destroyed here. What comes later (upgrades, other changes to running members) is not
+//! done and is said: the plan waits with a reason.
 
 mod attempt;
 mod desired;
@@ -13,6 +13,7 @@ mod digest;
 mod effect;
 mod id;
 pub mod manifest;
+mod membership;
 mod observed;
 mod plan;
 mod rules;
@@ -27,16 +28,23 @@ mod fixture;
 
 pub use attempt::Attempt;
 pub use desired::{Desired, OperatorIdentity, Problem};
-pub use effect::{Deadline, Effect};
+pub use effect::{Basis, Deadline, Effect, MemberChange, SeenList};
 pub use id::{ClusterId, MemberId};
 pub use observed::{
     Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
+    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
+    owner_unless,
 };
 pub use plan::{Plan, plan};
 pub use status::Report;
-pub use step::{BirthCause, SeenObject, Step};
+pub use step::{BirthCause, Leaving, SeenObject, Step};
 pub use waiting::Waiting;
+
+/// How many of so many voters have to agree.
+#[must_use]
+pub const fn quorum(voters: usize) -> usize {
+    voters / 2 + 1
+}
 
 /// A moment, as the observer's clock has it.
 pub use k8s_openapi::jiff::Timestamp;
