@@ -7,11 +7,12 @@ use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
-use planner::{Desired, Effect, RefusalClass, Step, Timestamp};
+use planner::{Desired, Effect, RefusalClass, Step};
 use serde_json::json;
 use tracing::{info, warn};
 
 use crate::{
+    clock::Clock,
     gate::{Failure, Gate},
     memory::Memory,
     observe::owner_unless,
@@ -59,6 +60,8 @@ pub struct Actor<'a> {
     pub gate: &'a Gate,
     /// The resource as it was read in this round.
     pub resource: &'a EtcdCluster,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 impl Actor<'_> {
@@ -100,7 +103,7 @@ impl Actor<'_> {
         }
         match outcome {
             Outcome::Refused(class, message) => {
-                memory.refused(kind, name, *class, message.clone(), Timestamp::now());
+                memory.refused(kind, name, *class, message.clone(), self.clock.now());
             }
             Outcome::NotSent => {}
             Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(kind, name),

@@ -5,19 +5,19 @@ mod members;
 use std::{collections::BTreeMap, sync::Arc};
 
 use api::{EtcdCluster, names};
+use etcd_admin::Connect;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{
     Api, Client,
     api::{ListParams, ObjectMeta},
 };
-use planner::{
-    Observed, RefusalClass, RefusedObject, SeenPod, SeenResource, SeenService, SquattedName, Timestamp,
-};
+use planner::{Observed, RefusalClass, RefusedObject, SeenPod, SeenResource, SeenService, SquattedName};
 use tokio::time::Instant;
 
 use crate::{
     clients::{ReadError, read},
+    clock::Clock,
     memory::{Key, Memory},
     metrics::Metrics,
 };
@@ -36,6 +36,8 @@ pub struct Observation {
 pub struct Observer {
     client: Client,
     metrics: Arc<Metrics>,
+    connect: Connect,
+    clock: Clock,
 }
 
 /// Why there is nothing to decide on.
@@ -50,10 +52,10 @@ pub enum ObserveError {
 }
 
 impl Observer {
-    /// Reads through this client.
+    /// Reads through this client, and reaches members like this.
     #[must_use]
-    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
-        Self { client, metrics }
+    pub fn new(client: Client, metrics: Arc<Metrics>, connect: Connect, clock: Clock) -> Self {
+        Self { client, metrics, connect, clock }
     }
 
     /// Looks at everything. Nothing if the resource is gone.
@@ -80,7 +82,7 @@ impl Observer {
         let seen = SeenResource::from_resource(&resource);
         memory.enter(&seen.uid, term);
         let mut observed = Observed {
-            now: Timestamp::now(),
+            now: self.clock.now(),
             token: fresh_token()?,
             birth_known_for: memory.birth_known_for(seen.birth(), Instant::now()),
             pods: pods.iter().map(SeenPod::from_pod).collect(),
@@ -91,8 +93,10 @@ impl Observer {
             refusals: memory.refusals(&key.name, seen.birth()),
             resource: seen,
         };
-        let (squatted, members) =
-            tokio::join!(self.squatters(key, &observed), members::ask(&observed, &memory.connections));
+        let (squatted, members) = tokio::join!(
+            self.squatters(key, &observed),
+            members::ask(&observed, &memory.connections, &self.connect)
+        );
         observed.squatted = squatted?;
         observed.members = members.remember(&observed, memory);
         Ok(Some(Observation { resource, observed }))
@@ -105,10 +109,10 @@ impl Observer {
         memory: &mut Memory,
     ) -> Result<Observation, ObserveError> {
         let mut observed = before.observed.clone();
-        observed.now = Timestamp::now();
+        observed.now = self.clock.now();
         observed.token = fresh_token()?;
         observed.birth_known_for = memory.birth_known_for(observed.resource.birth(), Instant::now());
-        let members = members::ask(&observed, &memory.connections).await;
+        let members = members::ask(&observed, &memory.connections, &self.connect).await;
         observed.members = members.remember(&observed, memory);
         Ok(Observation { resource: before.resource.clone(), observed })
     }

@@ -3,7 +3,10 @@
 use crate::fake::{Asked, failure, open_gate, server};
 use api::{Birth, EtcdCluster};
 use http::Method;
-use operator::act::{Actor, Outcome};
+use operator::{
+    act::{Actor, Outcome},
+    clock::Clock,
+};
 use planner::{Effect, RefusalClass};
 use serde_json::{Value, json};
 
@@ -33,7 +36,9 @@ async fn sent(
     let (client, log) = server(answer);
     let (gate, _leadership) = open_gate();
     let resource = resource();
-    let outcome = Actor { client: &client, gate: &gate, resource: &resource }.send(effect).await;
+    let outcome = Actor { client: &client, gate: &gate, resource: &resource, clock: Clock::default() }
+        .send(effect)
+        .await;
     let asked = log.lock().unwrap().clone();
     (outcome, asked)
 }
