@@ -16,7 +16,7 @@ use crate::{
     leader::Leadership,
     memory::{Key, Memories, Memory, Settled},
     metrics::{ClusterFigures, ClusterLabels, Metrics},
-    observe::{Observation, ObserveError, Observer},
+    observe::{self, Observation, ObserveError, Observer},
     report::Reporter,
 };
 
@@ -115,8 +115,13 @@ impl Context {
         self.say(&plan);
         let acted = match &desired {
             Ok(desired) => {
-                let (client, gate, clock) = (&self.client, &self.gate, self.clock);
-                let actor = Actor { client, gate, resource: &observation.resource, clock };
+                let actor = Actor {
+                    client: &self.client,
+                    gate: &self.gate,
+                    resource: &observation.resource,
+                    members: &observe::handles(&observation.observed, &memory.connections),
+                    clock: self.clock,
+                };
                 actor.carry_out(&plan.steps, desired, memory).await
             }
             Err(_) => Acted::Nothing,

@@ -1,6 +1,6 @@
 //! FAKES: the way from an operator to a member, without a socket.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use etcd_admin::{
     Dial,
@@ -13,31 +13,32 @@ use tokio::io::{DuplexStream, copy_bidirectional, duplex};
 use tonic::transport::Server;
 use tower::service_fn;
 
-use super::{Etcd, server::Node};
+use super::{Etcd, Judge, server::Node};
 use crate::wire::Wire;
 
 /// How much may be under way.
 const ROOM: usize = 64 * 1024;
 
 impl Etcd {
-    /// How an operator with this wire reaches members.
+    /// How an operator with this wire reaches members. `judge` says, at the moment a change lands, which laws it breaks.
     #[must_use]
-    pub fn dial(&self, wire: &Wire) -> Dial {
-        let (etcd, wire) = (self.clone(), wire.clone());
+    pub fn dial(&self, wire: &Wire, judge: &Judge) -> Dial {
+        let (etcd, wire, judge) = (self.clone(), wire.clone(), Arc::clone(judge));
         Dial::by(move |endpoint| {
-            let (etcd, wire) = (etcd.clone(), wire.clone());
+            let (etcd, wire, judge) = (etcd.clone(), wire.clone(), Arc::clone(&judge));
             endpoint.connect_with_connector_lazy(service_fn(move |uri: Uri| {
-                let opened = etcd.open(uri.host().unwrap_or_default(), &wire);
+                let opened = etcd.open(uri.host().unwrap_or_default(), &wire, &judge);
                 async { opened.map(TokioIo::new) }
             }))
         })
     }
 
     /// A connection to the process at an address. It lasts as long as the process does.
-    fn open(&self, address: &str, wire: &Wire) -> io::Result<DuplexStream> {
+    fn open(&self, address: &str, wire: &Wire, judge: &Judge) -> io::Result<DuplexStream> {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let start = self.lock().processes.get(address).map(|process| process.start).ok_or_else(refused)?;
-        let node = Node { etcd: self.clone(), address: address.to_owned(), wire: wire.clone() };
+        let (etcd, wire, judge) = (self.clone(), wire.clone(), Arc::clone(judge));
+        let node = Node { etcd, address: address.to_owned(), wire, judge };
         let (theirs, mut far) = duplex(ROOM);
         let (mut near, ours) = duplex(ROOM);
         let served = Server::builder()

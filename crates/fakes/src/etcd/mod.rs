@@ -16,6 +16,45 @@ use tokio::{sync::watch, time::Instant};
 use consensus::Up;
 pub use consensus::{Consensus, Entry, Refused};
 
+/// A change that somebody asks of etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new member.
+    Add {
+        /// Where its peers will reach it.
+        peer_urls: Vec<String>,
+        /// Whether it has no vote.
+        learner: bool,
+    },
+    /// A vote for a learner.
+    Promote(u64),
+    /// One member less.
+    Remove(u64),
+    /// Another leader.
+    MoveLeader(u64),
+}
+
+impl Change {
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Add { .. } => "member add",
+            Self::Promote(_) => "member promote",
+            Self::Remove(_) => "member remove",
+            Self::MoveLeader(_) => "move leader",
+        }
+    }
+
+    fn object(&self) -> String {
+        match self {
+            Self::Add { peer_urls, .. } => peer_urls.join(","),
+            Self::Promote(id) | Self::Remove(id) | Self::MoveLeader(id) => format!("{id:x}"),
+        }
+    }
+}
+
+/// Says which laws a change breaks.
+pub type Judge = Arc<dyn Fn(&Change) -> Vec<String> + Send + Sync>;
+
 /// What etcd has written to a disk: who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -177,6 +216,15 @@ impl Etcd {
         process.serves
             && cluster.is_some_and(|cluster| cluster.leader.is_some())
             && votes.is_some_and(|entry| !entry.learner)
+    }
+
+    /// Which members of a cluster are up and serve.
+    #[must_use]
+    pub fn serving(&self, cluster: u64) -> BTreeSet<u64> {
+        let world = self.lock();
+        let serving =
+            world.processes.values().filter(|process| process.serves && process.log.cluster == cluster);
+        serving.map(|process| process.log.member).collect()
     }
 
     /// Every cluster there ever was.

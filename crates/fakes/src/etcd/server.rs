@@ -7,7 +7,7 @@ use futures::stream::Empty;
 use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status};
 
-use super::{Consensus, Entry, Etcd, Process, Refused, consensus::Up, digest};
+use super::{Change, Consensus, Entry, Etcd, Judge, Process, Refused, consensus::Up, digest};
 use crate::wire::{Wire, Write};
 
 /// How long etcd itself waits for a quorum.
@@ -21,6 +21,7 @@ pub(super) struct Node {
     pub(super) etcd: Etcd,
     pub(super) address: String,
     pub(super) wire: Wire,
+    pub(super) judge: Judge,
 }
 
 /// What a request waits for in vain.
@@ -70,25 +71,28 @@ impl Node {
     /// Sends a change over the operator's wire.
     async fn write<T: Send + 'static>(
         &self,
-        what: &str,
-        object: String,
+        change: Change,
         act: impl FnOnce(&mut Consensus, &Process, &Up) -> Result<T, Refused> + Send + 'static,
     ) -> Answer<T> {
         let write = Write {
             who: String::new(),
-            what: what.to_owned(),
-            object,
+            what: change.what().to_owned(),
+            object: change.object(),
             contended: false,
             number: Some(0),
             outcome: None,
         };
         let node = self.clone();
         let land = move || {
+            let broken = (node.judge)(&change);
             let looked = node.look(|cluster, process, up| {
                 voter(cluster, process)?;
                 act(cluster, process, up)
             });
             node.etcd.change(|_| ());
+            if let Ok(Ok(_)) = looked {
+                node.wire.record().note(broken);
+            }
             let words = match &looked {
                 Ok(Ok(_)) => "done".to_owned(),
                 Ok(Err(status)) => status.message().to_owned(),
@@ -188,7 +192,8 @@ impl Cluster for Node {
             world.added
         });
         let id = digest(&["added", &urls, &fresh.to_string()]);
-        self.write("member add", urls, move |cluster, process, up| {
+        let change = Change::Add { peer_urls: request.peer_urls.clone(), learner: request.is_learner };
+        self.write(change, move |cluster, process, up| {
             let entry = cluster.add(process.log.member, id, &request.peer_urls, request.is_learner, up)?;
             let all = members(cluster, process);
             Ok(rpc::MemberAddResponse {
@@ -202,7 +207,7 @@ impl Cluster for Node {
 
     async fn member_remove(&self, request: Request<rpc::MemberIdRequest>) -> Answer<rpc::MembersResponse> {
         let id = request.into_inner().id;
-        self.write("member remove", format!("{id:x}"), move |cluster, process, up| {
+        self.write(Change::Remove(id), move |cluster, process, up| {
             cluster.remove(process.log.member, id, up)?;
             Ok(members(cluster, process))
         })
@@ -227,7 +232,7 @@ impl Cluster for Node {
 
     async fn member_promote(&self, request: Request<rpc::MemberIdRequest>) -> Answer<rpc::MembersResponse> {
         let id = request.into_inner().id;
-        self.write("member promote", format!("{id:x}"), move |cluster, process, up| {
+        self.write(Change::Promote(id), move |cluster, process, up| {
             cluster.promote(id, up)?;
             Ok(members(cluster, process))
         })
@@ -280,7 +285,7 @@ impl Maintenance for Node {
 
     async fn move_leader(&self, request: Request<rpc::MemberIdRequest>) -> Answer<rpc::Done> {
         let id = request.into_inner().id;
-        self.write("move leader", format!("{id:x}"), move |cluster, process, up| {
+        self.write(Change::MoveLeader(id), move |cluster, process, up| {
             through_quorum(cluster)?;
             if cluster.leader != Some(process.log.member) {
                 return Err(Refused::Because(Code::FailedPrecondition, "etcdserver: not leader"));

@@ -12,8 +12,8 @@ use crate::{
     world::World,
 };
 
-/// How long it has to stay quiet at the end. Longer than every late write is under way.
-const QUIET: Duration = Duration::from_mins(2);
+/// How long it has to stay quiet at the end: longer than a late write is under way, and than a Lease lasts.
+const QUIET: Duration = Duration::from_secs(45);
 
 /// Runs a workflow with a fault, and returns the numbered writes of its first operator.
 async fn run(workflow: Workflow, fault: Option<(usize, Fault)>) -> Vec<Write> {

@@ -78,7 +78,8 @@ impl World {
     /// The operator's whole life, over a wire. Who drops it kills it.
     fn operator(&self, wire: &Wire) -> impl Future<Output = ()> + Send + use<> {
         let (server, etcd, clock) = (self.server.clone(), self.etcd.clone(), self.clock);
-        let (wire, judge) = (wire.clone(), judge::judge(&self.server, &self.kubelet));
+        let (wire, judge) = (wire.clone(), judge::judge(&self.server, &self.kubelet, &self.etcd));
+        let of_members = judge::of_members(&self.server, &self.kubelet, &self.etcd);
         async move {
             let operator = Operator {
                 client: server.client_over(NAMESPACE, &wire, &judge),
@@ -90,7 +91,7 @@ impl World {
                 },
                 scope: Scope::Namespaced,
                 create_crd: false,
-                connect: Connect { dial: etcd.dial(&wire), ..Connect::default() },
+                connect: Connect { dial: etcd.dial(&wire, &of_members), ..Connect::default() },
                 clock,
                 metrics: Arc::new(Metrics::new()),
                 health: Arc::new(Health::default()),

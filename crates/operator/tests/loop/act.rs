@@ -36,9 +36,10 @@ async fn sent(
     let (client, log) = server(answer);
     let (gate, _leadership) = open_gate();
     let resource = resource();
-    let outcome = Actor { client: &client, gate: &gate, resource: &resource, clock: Clock::default() }
-        .send(effect)
-        .await;
+    let members = std::collections::BTreeMap::new();
+    let clock = Clock::default();
+    let actor = Actor { client: &client, gate: &gate, resource: &resource, members: &members, clock };
+    let outcome = actor.send(effect).await;
     let asked = log.lock().unwrap().clone();
     (outcome, asked)
 }
