@@ -121,8 +121,9 @@ impl Kubelet {
             }
             stays
         });
-        let number = self.ran.lock().unwrap_or_else(PoisonError::into_inner).len();
         for (key, pod) in &pods {
+            // An address of its own for every pod there ever was.
+            let number = self.ran().len();
             let fresh = || Known {
                 address: format!("10.244.{}.{}", number / 200, number % 200 + 1),
                 disks: Disks::default(),

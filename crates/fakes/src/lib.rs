@@ -9,4 +9,5 @@
 pub mod etcd;
 pub mod kubelet;
 pub mod kubernetes;
+pub mod truth;
 pub mod wire;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
 
 /// After how long a late write lands: longer than its deadline, and longer than a Lease lasts.
 pub const LATE: Duration = Duration::from_secs(20);
@@ -22,14 +25,25 @@ pub enum Fault {
     LoseAnswer,
     /// Somebody else was faster: another version of the object is there, or the object that was to be made.
     Conflict,
-    /// It is under way for so long that somebody else leads when it lands.
+    /// It is under way for so long that its deadline is over when it lands.
     Late,
+    /// From here on nothing comes through in either direction, for so long that somebody else leads; then this write lands.
+    CutOff,
+    /// Every watch ends, and cannot go on from where it was (410 Gone).
+    Expire,
 }
 
 impl Fault {
     /// Every fault there is.
-    pub const ALL: [Self; 5] =
-        [Self::CrashBefore, Self::CrashAfter, Self::LoseAnswer, Self::Conflict, Self::Late];
+    pub const ALL: [Self; 7] = [
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::LoseAnswer,
+        Self::Conflict,
+        Self::Late,
+        Self::CutOff,
+        Self::Expire,
+    ];
 }
 
 /// A write as it went over the wire.
@@ -43,6 +57,8 @@ pub struct Write {
     pub object: String,
     /// Whether somebody else can be faster.
     pub contended: bool,
+    /// Whether it goes to the API server, and not to etcd.
+    pub watched: bool,
     /// Its number among the writes of this operator that are numbered; renewals of the Lease are not.
     pub number: Option<usize>,
     /// What became of it, in the fake's words; nothing if it never landed.
@@ -86,6 +102,7 @@ pub struct Wire {
     numbered: Arc<Mutex<usize>>,
     broken: Option<(usize, Fault)>,
     dead: watch::Sender<bool>,
+    silent: watch::Sender<Option<Instant>>,
     hit: watch::Sender<bool>,
 }
 
@@ -99,6 +116,7 @@ impl Wire {
             numbered: Arc::default(),
             broken,
             dead: watch::Sender::new(false),
+            silent: watch::Sender::new(None),
             hit: watch::Sender::new(false),
         }
     }
@@ -123,14 +141,23 @@ impl Wire {
         }
     }
 
-    /// Sends a write. `disturb` is what somebody else does first, if they are to be faster; `land` is the write itself, with its
-    /// outcome in words.
+    /// Waits until something comes through.
+    pub async fn opens(&self) {
+        let silent = *self.silent.borrow();
+        if let Some(until) = silent {
+            sleep_until(until).await;
+        }
+    }
+
+    /// Sends a write. `disturb` is what happens to the fake right before, if the fault is there; `land` is the write itself, with
+    /// its outcome in words.
     pub async fn send<T: Send + 'static>(
         &self,
         mut write: Write,
-        disturb: impl FnOnce() + Send,
+        disturb: impl FnOnce(Fault) + Send,
         land: impl FnOnce() -> (T, String) + Send + 'static,
     ) -> T {
+        self.opens().await;
         write.who.clone_from(&self.who);
         let (position, fault) = self.begin(write);
         let record = self.record.clone();
@@ -143,8 +170,8 @@ impl Wire {
         };
         match fault {
             None => land(),
-            Some(Fault::Conflict) => {
-                disturb();
+            Some(fault @ (Fault::Conflict | Fault::Expire)) => {
+                disturb(fault);
                 land()
             }
             Some(Fault::CrashBefore) => self.die().await,
@@ -156,7 +183,10 @@ impl Wire {
                 land();
                 pending().await
             }
-            Some(Fault::Late) => {
+            Some(fault @ (Fault::Late | Fault::CutOff)) => {
+                if fault == Fault::CutOff {
+                    self.silent.send_replace(Some(Instant::now() + LATE));
+                }
                 tokio::spawn(async move {
                     sleep(LATE).await;
                     land();

@@ -58,6 +58,7 @@ impl Node {
 
     /// Answers, as far as there is somebody to answer.
     async fn answer<T>(&self, looked: Result<Result<T, Status>, Missing>) -> Answer<T> {
+        self.wire.opens().await;
         match looked {
             Ok(answer) => answer.map(Response::new),
             Err(Missing::Everything) => pending().await,
@@ -79,6 +80,7 @@ impl Node {
             what: change.what().to_owned(),
             object: change.object(),
             contended: false,
+            watched: false,
             number: Some(0),
             outcome: None,
         };
@@ -100,7 +102,7 @@ impl Node {
             };
             (looked, words)
         };
-        let looked = self.wire.send(write, || {}, land).await;
+        let looked = self.wire.send(write, |_| (), land).await;
         self.answer(looked).await
     }
 }

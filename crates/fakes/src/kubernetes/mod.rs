@@ -32,7 +32,7 @@ use answer::Answer;
 use kinds::Kind;
 use store::{Key, Store};
 
-use crate::wire::{Wire, Write};
+use crate::wire::{Fault, Wire, Write};
 
 /// How long a watch may last, if it does not say.
 const WATCH: Duration = Duration::from_secs(290);
@@ -100,7 +100,10 @@ impl ApiServer {
             async move {
                 let asked = read(request).await;
                 let answer = match asked.target().filter(|_| asked.is_write()) {
-                    None => server.answer(&asked),
+                    None => {
+                        wire.opens().await;
+                        server.answer(&asked)
+                    }
                     Some(target) => server.write_over(&wire, asked, &target, judge).await,
                 };
                 Ok::<_, std::convert::Infallible>(answer)
@@ -118,6 +121,7 @@ impl ApiServer {
             what: format!("{} {}{part}", asked.method, target.kind.plural),
             object: format!("{}/{name}", target.namespace),
             contended: !name.is_empty(),
+            watched: true,
             number: (target.kind != kinds::LEASES).then_some(0),
             outcome: None,
         };
@@ -131,11 +135,14 @@ impl ApiServer {
             }
             (whole(code, &value), code.to_string())
         };
-        wire.send(write, move || faster.disturb(&disturbed), land).await
+        wire.send(write, move |fault| faster.disturb(fault, &disturbed), land).await
     }
 
     /// Does what somebody else would do that a write loses against: make the object, delete it, or write it.
-    fn disturb(&self, asked: &Asked) {
+    fn disturb(&self, fault: Fault, asked: &Asked) {
+        if fault == Fault::Expire {
+            return self.expire_watches();
+        }
         let Some(target) = asked.target() else { return };
         if matches!(asked.method, Method::POST | Method::DELETE) {
             let _ = self.handle(asked);

@@ -27,7 +27,7 @@ pub(super) fn write(objects: &mut Objects, asked: &Asked, target: &Target, now: 
     }
     match asked.method {
         Method::POST if target.name.is_empty() => create(objects, asked, target, now),
-        Method::PUT => update(objects, target, &asked.body, &asked.manager()),
+        Method::PUT => update(objects, asked, target, now),
         Method::PATCH => patch(objects, asked, target, now),
         Method::DELETE => delete(objects, &asked.body, target, now),
         _ => answer::failure(405, "MethodNotAllowed", "the server does not allow this method", json!({})),
@@ -88,21 +88,36 @@ fn born(objects: &mut Objects, kind: Kind, key: &Key, mut object: Value, now: &s
     object
 }
 
-fn update(objects: &mut Objects, target: &Target, body: &Value, manager: &str) -> Answer {
-    let (kind, name) = (target.kind, &target.name);
+/// A Lease is made by an update as well, unless it was to be a certain one.
+fn make_by_update(objects: &mut Objects, key: &Key, body: &Value, now: &str) -> Answer {
+    if !body["metadata"]["uid"].is_null() {
+        return answer::conflict(kinds::LEASES, &key.name, "Precondition failed: UID in object meta: ");
+    }
+    let object = born(objects, kinds::LEASES, key, body.clone(), now);
+    (201, objects.put(key, object))
+}
+
+fn update(objects: &mut Objects, asked: &Asked, target: &Target, now: &str) -> Answer {
+    let (kind, name, body) = (target.kind, &target.name, &asked.body);
     let key = Key::new(kind, &target.namespace, name);
-    let Some(before) = objects.get(&key).cloned() else { return answer::not_found(kind, name) };
     if body["metadata"]["resourceVersion"].is_null() && !kind.unconditional {
         let why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
         return answer::invalid(kind, name, why);
     }
+    let Some(before) = objects.get(&key).cloned() else {
+        return if kind == kinds::LEASES {
+            make_by_update(objects, &key, body, now)
+        } else {
+            answer::not_found(kind, name)
+        };
+    };
     let mut after = body.clone();
     if let Err(refused) = preconditions(kind, &before, &after) {
         return refused;
     }
     after["apiVersion"] = before["apiVersion"].clone();
     after["kind"] = before["kind"].clone();
-    store(objects, target, &key, &before, after, Some(manager))
+    store(objects, target, &key, &before, after, Some(&asked.manager()))
 }
 
 /// Refuses a write that was made from another version, or for another object of the same name.
@@ -220,8 +235,13 @@ fn patch(objects: &mut Objects, asked: &Asked, target: &Target, now: &str) -> An
         object["metadata"]["managedFields"] = managed["metadata"]["managedFields"].clone();
         return (201, objects.put(&key, object));
     };
-    if let Err(refused) = preconditions(kind, &before, &asked.body) {
+    // Unlike an update and a deletion, a patch meets the version first, and is told that a UID does not change.
+    let version = json!({"metadata": {"resourceVersion": asked.body["metadata"]["resourceVersion"]}});
+    if let Err(refused) = preconditions(kind, &before, &version) {
         return refused;
+    }
+    if preconditions(kind, &before, &asked.body).is_err() {
+        return answer::invalid(kind, name, "metadata.uid: Invalid value: field is immutable");
     }
     if is_apply {
         return match merge::apply(&before, &asked.body, &asked.manager(), asked.is_on("force")) {
@@ -249,6 +269,9 @@ fn delete(objects: &mut Objects, options: &Value, target: &Target, now: &str) ->
     let held = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
     if grace == 0 && !held {
         objects.remove(&key);
+        if kind == kinds::PODS {
+            return (200, object);
+        }
         let details =
             json!({"name": name, "group": kind.group, "kind": kind.plural, "uid": object["metadata"]["uid"]});
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});

@@ -116,7 +116,7 @@ fn effect(asked: &Asked, facts: &Facts) -> Option<Effect> {
         (text(&asked.body["metadata"]["uid"]), text(&asked.body["metadata"]["resourceVersion"]));
     let object = || asked.body.clone();
     Some(match (&asked.method, target.kind.plural) {
-        (&Method::PUT, "etcdclusters") => {
+        (&Method::PUT | &Method::PATCH, "etcdclusters") => {
             let birth: Birth = serde_json::from_value(asked.body["status"]["birth"].clone()).ok()?;
             if facts.birth.as_ref() == Some(&birth) {
                 return None;

@@ -6,8 +6,11 @@
     reason = "a test that panics has failed"
 )]
 
+mod broken;
 mod every_write;
 mod goal;
 mod judge;
+mod leaders;
+mod scope;
 mod workflow;
 mod world;

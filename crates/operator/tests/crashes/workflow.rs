@@ -19,11 +19,16 @@ pub(crate) struct Workflow {
     /// The fewest numbered writes that the operator needs for it: a clean run with fewer is not this workflow.
     pub(crate) at_least: usize,
     pub(crate) script: Script,
+    /// What has to last.
+    pub(crate) goal: fn(&World) -> Result<(), String>,
+    /// Whether attempts may be abandoned though nothing goes wrong.
+    pub(crate) births: bool,
 }
 
 pub(crate) const CREATE: Workflow = Workflow {
     name: "create three members at once",
-    at_least: 11,
+    // Two Services, the birth, three pods, three permissions withdrawn, the birth formed, three Events, clients let in, and reports.
+    at_least: 15,
     script: |world| {
         async {
             world.create(&json!({"size": 3}));
@@ -31,11 +36,13 @@ pub(crate) const CREATE: Workflow = Workflow {
         }
         .boxed()
     },
+    goal: |world| runs(world, 3),
+    births: false,
 };
 
 pub(crate) const CREATE_ONE: Workflow = Workflow {
     name: "create one member",
-    at_least: 7,
+    at_least: 9,
     script: |world| {
         async {
             world.create(&json!({"size": 1}));
@@ -43,11 +50,13 @@ pub(crate) const CREATE_ONE: Workflow = Workflow {
         }
         .boxed()
     },
+    goal: |world| runs(world, 1),
+    births: false,
 };
 
 pub(crate) const DELETE: Workflow = Workflow {
     name: "delete a cluster that runs",
-    at_least: 11,
+    at_least: 15,
     script: |world| {
         async {
             world.create(&json!({"size": 3}));
@@ -57,4 +66,22 @@ pub(crate) const DELETE: Workflow = Workflow {
         }
         .boxed()
     },
+    goal: is_gone,
+    births: false,
+};
+
+pub(crate) const DELETE_EARLY: Workflow = Workflow {
+    name: "delete a cluster while its members are made",
+    at_least: 4,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 3}));
+            world.until("a pod", |world| if world.pods() > 0 { Ok(()) } else { Err(String::new()) }).await;
+            world.person(Method::DELETE, &json!({}));
+            world.until("gone", is_gone).await;
+        }
+        .boxed()
+    },
+    goal: is_gone,
+    births: false,
 };
