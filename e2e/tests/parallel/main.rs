@@ -1,6 +1,7 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
 mod deletion;
+mod fakes_tell_the_truth;
 mod rules_on_the_server;
 mod s05_members;
 mod s06_describe;
