@@ -33,6 +33,7 @@ const END: Duration = Duration::from_millis(100);
 struct Disks {
     log: Option<Log>,
     in_data: Option<Seal>,
+    in_member: Option<Seal>,
     on_marker: Option<Seal>,
 }
 
@@ -186,12 +187,14 @@ impl Kubelet {
         let found = Found {
             wal: state.disks.log.is_some(),
             in_data: seal(&state.disks.in_data),
+            in_member: seal(&state.disks.in_member),
             on_marker: seal(&state.disks.on_marker),
         };
         if let Err(refusal) = guard::judge(&order, &found) {
             return self.ended(key, state, &refusal.to_termination_message());
         }
         state.disks.in_data = Some(order.seal.clone());
+        state.disks.in_member = Some(order.seal.clone());
         state.disks.on_marker = Some(order.seal.clone());
         let flags = Flags::read(&order.argv, &order.version.to_string());
         let resolves = |url: &str| self.resolves(key, url);

@@ -9,6 +9,10 @@ use crate::{
     world::World,
 };
 
+fn resize(world: &World, size: usize) {
+    world.person(Method::PATCH, &json!({"spec": {"size": size}}));
+}
+
 /// What somebody does, until it is done.
 pub(crate) type Script = for<'a> fn(&'a World) -> BoxFuture<'a, ()>;
 
@@ -21,8 +25,8 @@ pub(crate) struct Workflow {
     pub(crate) script: Script,
     /// What has to last.
     pub(crate) goal: fn(&World) -> Result<(), String>,
-    /// Whether attempts may be abandoned though nothing goes wrong.
-    pub(crate) births: bool,
+    /// The first write of the operator that is worth breaking; those before are another workflow's.
+    pub(crate) from: Option<&'static str>,
 }
 
 pub(crate) const CREATE: Workflow = Workflow {
@@ -37,7 +41,7 @@ pub(crate) const CREATE: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 3),
-    births: false,
+    from: None,
 };
 
 pub(crate) const CREATE_ONE: Workflow = Workflow {
@@ -51,7 +55,7 @@ pub(crate) const CREATE_ONE: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 1),
-    births: false,
+    from: None,
 };
 
 pub(crate) const DELETE: Workflow = Workflow {
@@ -67,7 +71,7 @@ pub(crate) const DELETE: Workflow = Workflow {
         .boxed()
     },
     goal: is_gone,
-    births: false,
+    from: None,
 };
 
 pub(crate) const DELETE_EARLY: Workflow = Workflow {
@@ -83,5 +87,74 @@ pub(crate) const DELETE_EARLY: Workflow = Workflow {
         .boxed()
     },
     goal: is_gone,
-    births: false,
+    from: None,
+};
+
+pub(crate) const SEED: Workflow = Workflow {
+    name: "create two members from a seed",
+    at_least: 15,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 2, "bootstrap": "Seed"}));
+            world.until("two members", |world| runs(world, 2)).await;
+        }
+        .boxed()
+    },
+    goal: |world| runs(world, 2),
+    from: None,
+};
+
+pub(crate) const GROW: Workflow = Workflow {
+    name: "grow from one member to three",
+    // Twice a member added, its pod, its permission withdrawn and its promotion.
+    at_least: 8,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 1}));
+            world.until("one member", |world| runs(world, 1)).await;
+            resize(world, 3);
+            world.until("three members", |world| runs(world, 3)).await;
+        }
+        .boxed()
+    },
+    goal: |world| runs(world, 3),
+    from: Some("member add"),
+};
+
+pub(crate) const SHRINK: Workflow = Workflow {
+    name: "shrink from three members to two",
+    at_least: 2,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 3}));
+            world.until("three members", |world| runs(world, 3)).await;
+            resize(world, 2);
+            world.until("two members", |world| runs(world, 2)).await;
+        }
+        .boxed()
+    },
+    goal: |world| runs(world, 2),
+    from: Some("member remove"),
+};
+
+pub(crate) const HEAL: Workflow = Workflow {
+    name: "replace a member whose pod was deleted",
+    // One removed, one added, its pod, its permission withdrawn and its promotion.
+    at_least: 5,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 3}));
+            world.until("three members", |world| runs(world, 3)).await;
+            let lost = world.delete_a_pod();
+            world
+                .until("another member in its place", |world| {
+                    runs(world, 3)?;
+                    if world.has_pod(&lost) { Err(format!("{lost} is there")) } else { Ok(()) }
+                })
+                .await;
+        }
+        .boxed()
+    },
+    goal: |world| runs(world, 3),
+    from: Some("member remove"),
 };

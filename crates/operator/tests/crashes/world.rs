@@ -191,6 +191,23 @@ impl World {
         self.server.store().lock().of(kinds::PODS).count()
     }
 
+    /// Whether there is a pod of this name.
+    pub(crate) fn has_pod(&self, name: &str) -> bool {
+        self.server.store().lock().get(&Key::new(kinds::PODS, NAMESPACE, name)).is_some()
+    }
+
+    /// Deletes one of the pods, as a person would, and says which.
+    pub(crate) fn delete_a_pod(&self) -> String {
+        let name =
+            self.server.store().lock().of(kinds::PODS).map(|(key, _)| key.name.clone()).next().unwrap();
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+        let (query, accept, content) = (String::new(), String::new(), String::new());
+        let (method, body) = (Method::DELETE, json!({}));
+        let (code, value) = self.server.handle(&Asked { method, path, query, accept, content, body });
+        assert!(code < 300, "{value}");
+        name
+    }
+
     /// Waits until something is so.
     pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> Result<(), String>) {
         let begun = tokio::time::Instant::now();
