@@ -34,6 +34,30 @@ impl std::fmt::Debug for Tls {
     }
 }
 
+/// Makes a channel of an endpoint.
+#[derive(Clone)]
+pub struct Dial(Arc<dyn Fn(&Endpoint) -> Channel + Send + Sync>);
+
+impl Dial {
+    /// Another way than TCP: for tests, whose clock stands still while a real socket would be waited for.
+    #[must_use]
+    pub fn by(dial: impl Fn(&Endpoint) -> Channel + Send + Sync + 'static) -> Self {
+        Self(Arc::new(dial))
+    }
+}
+
+impl Default for Dial {
+    fn default() -> Self {
+        Self::by(Endpoint::connect_lazy)
+    }
+}
+
+impl std::fmt::Debug for Dial {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dial").finish_non_exhaustive()
+    }
+}
+
 /// How members of a cluster are reached.
 #[derive(Debug, Clone)]
 pub struct Connect {
@@ -43,11 +67,13 @@ pub struct Connect {
     pub tls: Option<Tls>,
     /// Who we are, where the cluster asks.
     pub credentials: Option<Arc<Credentials>>,
+    /// How the connection itself comes about.
+    pub dial: Dial,
 }
 
 impl Default for Connect {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(5), tls: None, credentials: None }
+        Self { deadline: Duration::from_secs(5), tls: None, credentials: None, dial: Dial::default() }
     }
 }
 
@@ -103,5 +129,5 @@ pub(crate) fn channel(endpoint: &str, connect: &Connect) -> Result<Channel, Conn
             .tls_config(config)
             .map_err(|source| ConnectError::Certificates { endpoint: endpoint.to_owned(), source })?;
     }
-    Ok(builder.connect_lazy())
+    Ok((connect.dial.0)(&builder))
 }

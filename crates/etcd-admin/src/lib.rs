@@ -20,7 +20,7 @@ mod users;
 
 pub use answer::{Alarm, AlarmKind, KeyHash, ListedMember, MemberList, Pair, Reading, Role, Status};
 pub use auth::Credentials;
-pub use connect::{Connect, ConnectError, Tls};
+pub use connect::{Connect, ConnectError, Dial, Tls};
 pub use error::{AuthProblem, Call, Cause, Error};
 pub use id::{ClusterId, MemberId, RaftIndex, RaftTerm, Revision};
 pub use member::Member;

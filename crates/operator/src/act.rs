@@ -16,11 +16,12 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
 use launch::MemberName;
-use planner::{Desired, Effect, MemberChange, RefusalClass, Step, Timestamp, owner_unless};
+use planner::{Desired, Effect, MemberChange, RefusalClass, Step, owner_unless};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::{
+    clock::Clock,
     gate::{Failure, Gate},
     memory::Memory,
     refusal::{Verdict, verdict},
@@ -69,6 +70,8 @@ pub struct Actor<'a> {
     pub resource: &'a EtcdCluster,
     /// The way to each member that answered in this round.
     pub members: &'a BTreeMap<MemberName, Member>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 impl Actor<'_> {
@@ -120,7 +123,7 @@ impl Actor<'_> {
         }
         match outcome {
             Outcome::Refused(class, message) => {
-                memory.refused(kind, name, *class, message.clone(), Timestamp::now());
+                memory.refused(kind, name, *class, message.clone(), self.clock.now());
             }
             Outcome::NotSent => {}
             Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(kind, name),

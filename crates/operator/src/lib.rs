@@ -6,6 +6,7 @@
 
 pub mod act;
 pub mod clients;
+pub mod clock;
 pub mod crds;
 pub mod flags;
 pub mod gate;

@@ -11,6 +11,7 @@ use tracing::{Instrument, debug, info, info_span, warn};
 
 use crate::{
     act::{Acted, Actor},
+    clock::Clock,
     gate::Gate,
     leader::Leadership,
     memory::{Key, Memories, Memory, Settled},
@@ -46,6 +47,8 @@ pub struct Context {
     pub memories: Memories,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What time it is.
+    pub clock: Clock,
     /// Reads the world.
     pub observer: Observer,
     /// Says what was seen.
@@ -117,6 +120,7 @@ impl Context {
                     gate: &self.gate,
                     resource: &observation.resource,
                     members: &observe::handles(&observation.observed, &memory.connections),
+                    clock: self.clock,
                 };
                 actor.carry_out(&plan.steps, desired, memory).await
             }
@@ -140,7 +144,7 @@ impl Context {
             return None;
         }
         memory.settled = Some(Settled { observation, ..settled });
-        Some(wait_of(&plan))
+        Some(wait_of(&plan, self.clock.now()))
     }
 
     async fn finish(
@@ -181,7 +185,7 @@ impl Context {
         if acted == Acted::Stopped {
             return (Ended::Failed, "failed");
         }
-        let wait = wait_of(plan);
+        let wait = wait_of(plan, self.clock.now());
         if acted == Acted::Nothing {
             memory.settled = Some(Settled { observation, at: Instant::now() });
         }
@@ -241,9 +245,8 @@ fn failed(memory: &mut Memory, error: &ObserveError) -> Ended {
 }
 
 /// How long nothing has to be done after this plan, unless something happens.
-fn wait_of(plan: &Plan) -> Duration {
-    let until =
-        |moment: Timestamp| Duration::try_from(moment.duration_since(Timestamp::now())).unwrap_or_default();
+fn wait_of(plan: &Plan, now: Timestamp) -> Duration {
+    let until = |moment: Timestamp| Duration::try_from(moment.duration_since(now)).unwrap_or_default();
     plan.wake_at.map_or(SAFETY_NET, until).clamp(Duration::from_millis(50), SAFETY_NET)
 }
 

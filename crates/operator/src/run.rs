@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use api::scope::Scope;
+use etcd_admin::Connect;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use kube::{Api, Client};
 use tokio::{sync::oneshot, task::JoinSet, time::timeout};
 use tracing::{info, warn};
 
 use crate::{
     clients::{self, ClientError},
+    clock::Clock,
     crds,
     flags::Flags,
     gate::Gate,
@@ -57,60 +60,99 @@ pub async fn run(flags: Flags, stop: Stop) -> Result<(), RunError> {
         version = env!("CARGO_PKG_VERSION"), namespace = identity.namespace, name = identity.name, scope = ?flags.scope(),
         launcher_image = identity.operator.launcher_image, "starting"
     );
-    let leadership = Leadership::new(LEASE_DURATION);
-    let gate = Gate::new(leadership.clone(), Arc::clone(&metrics));
-    let context = Arc::new(Context {
-        client: client.clone(),
-        gate: gate.clone(),
-        leadership: leadership.clone(),
-        scope: flags.scope(),
-        operator: identity.operator.clone(),
-        memories: Memories::default(),
-        observer: Observer::new(client.clone(), Arc::clone(&metrics)),
-        reporter: Reporter::new(client.clone(), gate.clone(), identity.name.clone()),
-        metrics: Arc::clone(&metrics),
-    });
-
-    let (elections_end, end) = oneshot::channel::<()>();
-    let elector = elector(&identity, client.clone(), gate.clone(), leadership.clone());
-    let elections = tokio::spawn(elector.run(async { drop(end.await) }));
-    let mut background = JoinSet::new();
-    background.spawn(tell_leadership(leadership.clone(), Arc::clone(&metrics)));
-    if flags.create_crd {
-        background.spawn(create_crds(client.clone(), gate, leadership));
-    }
-
-    let place = Where { client, scope: flags.scope(), namespace: identity.namespace };
-    let mut watches = JoinSet::new();
-    watches.spawn(watch::clusters(place.clone(), Arc::clone(&context), Arc::clone(&health), stop.clone()));
-    for kind in NOT_YET {
-        watches.spawn(watch::not_yet(
-            place.clone(),
-            kind,
-            Arc::clone(&context),
-            Arc::clone(&health),
-            stop.clone(),
-        ));
-    }
-    stop.await;
-    info!("stopping: rounds under way are finished first");
-    end_all(watches).await;
-    // Only now: who takes over must not meet a write of ours.
-    drop(elections_end);
-    if timeout(GRACE, elections).await.is_err() {
-        warn!("the Lease could not be given back in time");
-    }
-    background.abort_all();
+    let (scope, create_crd) = (flags.scope(), flags.create_crd);
+    let (connect, clock) = (Connect::default(), Clock::default());
+    Operator { client, identity, scope, create_crd, connect, clock, metrics, health }.run(stop).await;
     match timeout(Duration::from_secs(1), server).await {
         Ok(Ok(ended)) => ended.map_err(RunError::Http),
         _ => Ok(()),
     }
 }
 
-async fn end_all(mut tasks: JoinSet<()>) {
+/// An operator that knows who it is and how everything is reached.
+pub struct Operator {
+    /// The way to the API server.
+    pub client: Client,
+    /// Who it is.
+    pub identity: Identity,
+    /// Which resources are its own.
+    pub scope: Scope,
+    /// Whether it writes the CRDs.
+    pub create_crd: bool,
+    /// The way to members.
+    pub connect: Connect,
+    /// What time it is.
+    pub clock: Clock,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// What it tells of itself.
+    pub health: Arc<Health>,
+}
+
+impl Operator {
+    /// Runs until it is stopped, and gives the Lease back.
+    pub async fn run(self, stop: Stop) {
+        let leadership = Leadership::new(LEASE_DURATION);
+        let gate = Gate::new(leadership.clone(), Arc::clone(&self.metrics));
+        let context = Arc::new(self.context(&gate, &leadership));
+        let (elections_end, end) = oneshot::channel::<()>();
+        let elector = elector(&self.identity, self.client.clone(), gate.clone(), leadership.clone());
+        // Tasks of this future, not of the runtime: who drops it ends everything, as the end of a process would.
+        let mut elections = JoinSet::new();
+        elections.spawn(elector.run(async { drop(end.await) }));
+        let mut background = JoinSet::new();
+        background.spawn(tell_leadership(leadership.clone(), Arc::clone(&self.metrics)));
+        if self.create_crd {
+            background.spawn(create_crds(self.client.clone(), gate, leadership));
+        }
+        let watches = self.watches(&context, &stop);
+        stop.await;
+        info!("stopping: rounds under way are finished first");
+        end_all(watches, "rounds did not end in time").await;
+        // Only now: who takes over must not meet a write of ours.
+        drop(elections_end);
+        end_all(elections, "the Lease could not be given back in time").await;
+        background.abort_all();
+    }
+
+    fn context(&self, gate: &Gate, leadership: &Leadership) -> Context {
+        let (client, metrics) = (self.client.clone(), Arc::clone(&self.metrics));
+        Context {
+            client: client.clone(),
+            gate: gate.clone(),
+            leadership: leadership.clone(),
+            scope: self.scope,
+            operator: self.identity.operator.clone(),
+            memories: Memories::default(),
+            clock: self.clock,
+            observer: Observer::new(client.clone(), Arc::clone(&metrics), self.connect.clone(), self.clock),
+            reporter: Reporter::new(client, gate.clone(), self.identity.name.clone()),
+            metrics,
+        }
+    }
+
+    fn watches(&self, context: &Arc<Context>, stop: &Stop) -> JoinSet<()> {
+        let place = Where {
+            client: self.client.clone(),
+            scope: self.scope,
+            namespace: self.identity.namespace.clone(),
+        };
+        let of = || (place.clone(), Arc::clone(context), Arc::clone(&self.health), stop.clone());
+        let mut watches = JoinSet::new();
+        let (place, context, health, stop) = of();
+        watches.spawn(watch::clusters(place, context, health, stop));
+        for kind in NOT_YET {
+            let (place, context, health, stop) = of();
+            watches.spawn(watch::not_yet(place, kind, context, health, stop));
+        }
+        watches
+    }
+}
+
+async fn end_all(mut tasks: JoinSet<()>, otherwise: &str) {
     let all = async { while tasks.join_next().await.is_some() {} };
     if timeout(GRACE, all).await.is_err() {
-        warn!("rounds did not end in time");
+        warn!("{otherwise}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
 mod deletion;
+mod fakes_tell_the_truth;
 mod history;
 mod launcher_refusal;
 mod pod_security;

@@ -91,9 +91,9 @@ pub fn handles(observed: &Observed, kept: &BTreeMap<String, Member>) -> BTreeMap
 }
 
 /// Asks every member whose pod runs.
-pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>) -> Heard {
+pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, connect: &Connect) -> Heard {
     let formed = observed.resource.birth().is_some_and(|birth| birth.formed);
-    let connect = Connect { deadline: PATIENCE, ..Connect::default() };
+    let connect = Connect { deadline: PATIENCE, ..connect.clone() };
     let mut connections = BTreeMap::new();
     let mut asked = Vec::new();
     for (name, endpoint, ready) in observed.own_pods().filter_map(whom_to_ask) {

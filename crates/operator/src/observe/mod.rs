@@ -8,6 +8,7 @@ use std::{
 };
 
 use api::{EtcdCluster, names};
+use etcd_admin::Connect;
 use futures::future::try_join_all;
 use k8s_openapi::api::{
     core::v1::{Pod, Service},
@@ -20,7 +21,7 @@ use kube::{
 use launch::MemberName;
 use planner::{
     Observed, RefusalClass, RefusedObject, SeenBudget, SeenPod, SeenResource, SeenService, SquattedName,
-    Timestamp, owner_unless,
+    owner_unless,
 };
 use rand::seq::IndexedRandom;
 use tokio::time::Instant;
@@ -29,6 +30,7 @@ pub use members::handles;
 
 use crate::{
     clients::{ReadError, read},
+    clock::Clock,
     memory::{Key, Memory},
     metrics::Metrics,
 };
@@ -50,6 +52,8 @@ pub struct Observation {
 pub struct Observer {
     client: Client,
     metrics: Arc<Metrics>,
+    connect: Connect,
+    clock: Clock,
 }
 
 /// Why there is nothing to decide on.
@@ -64,10 +68,10 @@ pub enum ObserveError {
 }
 
 impl Observer {
-    /// Reads through this client.
+    /// Reads through this client, and reaches members like this.
     #[must_use]
-    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
-        Self { client, metrics }
+    pub fn new(client: Client, metrics: Arc<Metrics>, connect: Connect, clock: Clock) -> Self {
+        Self { client, metrics, connect, clock }
     }
 
     /// Looks at everything. Nothing if the resource is gone.
@@ -97,7 +101,7 @@ impl Observer {
         let seen = SeenResource::from_resource(&resource);
         memory.enter(&seen.uid, term);
         let mut observed = Observed {
-            now: Timestamp::now(),
+            now: self.clock.now(),
             token: fresh_token()?,
             fresh_name: fresh_name(&key.name)?,
             birth_known_for: memory.birth_known_for(seen.birth(), Instant::now()),
@@ -112,8 +116,10 @@ impl Observer {
             refusals: memory.refusals(&key.name, seen.birth()),
             resource: seen,
         };
-        let (squatted, members) =
-            tokio::join!(self.squatters(key, &observed), members::ask(&observed, &memory.connections));
+        let (squatted, members) = tokio::join!(
+            self.squatters(key, &observed),
+            members::ask(&observed, &memory.connections, &self.connect)
+        );
         observed.squatted = squatted?;
         observed.pods.extend(self.unlabelled(key, &observed, &members.listed_hosts()).await?);
         members.remember(&mut observed, memory);
@@ -147,11 +153,11 @@ impl Observer {
         memory: &mut Memory,
     ) -> Result<Observation, ObserveError> {
         let mut observed = before.observed.clone();
-        observed.now = Timestamp::now();
+        observed.now = self.clock.now();
         observed.token = fresh_token()?;
         observed.fresh_name = fresh_name(&before.observed.resource.name)?;
         observed.birth_known_for = memory.birth_known_for(observed.resource.birth(), Instant::now());
-        let members = members::ask(&observed, &memory.connections).await;
+        let members = members::ask(&observed, &memory.connections, &self.connect).await;
         members.remember(&mut observed, memory);
         Ok(Observation { resource: before.resource.clone(), observed })
     }

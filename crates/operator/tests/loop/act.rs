@@ -3,7 +3,10 @@
 use crate::fake::{Asked, failure, open_gate, server};
 use api::{Birth, EtcdCluster};
 use http::Method;
-use operator::act::{Actor, Outcome};
+use operator::{
+    act::{Actor, Outcome},
+    clock::Clock,
+};
 use planner::{Effect, RefusalClass};
 use serde_json::{Value, json};
 
@@ -34,7 +37,8 @@ async fn sent(
     let (gate, _leadership) = open_gate();
     let resource = resource();
     let members = std::collections::BTreeMap::new();
-    let actor = Actor { client: &client, gate: &gate, resource: &resource, members: &members };
+    let clock = Clock::default();
+    let actor = Actor { client: &client, gate: &gate, resource: &resource, members: &members, clock };
     let outcome = actor.send(effect).await;
     let asked = log.lock().unwrap().clone();
     (outcome, asked)

@@ -9,7 +9,9 @@ use std::{
 };
 
 use api::scope::Scope;
+use etcd_admin::Connect;
 use operator::{
+    clock::Clock,
     health::Health,
     kinds::NOT_YET,
     memory::Memories,
@@ -36,7 +38,8 @@ fn context(client: &kube::Client) -> Arc<Context> {
         scope: Scope::Namespaced,
         operator: OperatorIdentity { launcher_image: "l:1".to_owned() },
         memories: Memories::default(),
-        observer: Observer::new(client.clone(), Arc::clone(&metrics)),
+        observer: Observer::new(client.clone(), Arc::clone(&metrics), Connect::default(), Clock::default()),
+        clock: Clock::default(),
         metrics,
     })
 }

@@ -1,0 +1,292 @@
+//! FAKES: the scheduler and the kubelet of one node: pods get an address, their launcher judges, and etcd starts, becomes ready and
+//! ends. The judgement is the launcher's own ([`launch::guard::judge`]).
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use launch::{
+    LaunchOrder, ORDER_ANNOTATION, Seal,
+    guard::{self, Found, FoundSeal},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    etcd::{Etcd, Flags, Log},
+    kubernetes::{ApiServer, kinds, selects, store::Key},
+};
+
+/// How long a pod takes to be scheduled, and from then on to start its container.
+const STEP: Duration = Duration::from_millis(100);
+/// How often a member is asked whether it is ready.
+const PROBE: Duration = Duration::from_secs(2);
+/// How long a container that ended waits for its next start; it doubles, up to the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
+/// How long a container takes to end.
+const END: Duration = Duration::from_millis(100);
+
+/// What a pod's disks hold.
+#[derive(Clone, Debug, Default)]
+struct Disks {
+    log: Option<Log>,
+    in_data: Option<Seal>,
+    in_member: Option<Seal>,
+    on_marker: Option<Seal>,
+}
+
+/// What the kubelet knows of a pod.
+#[derive(Clone, Debug)]
+struct Known {
+    address: String,
+    disks: Disks,
+    /// What happens next, and when.
+    next: Option<(Instant, Next)>,
+    running: bool,
+    ready: bool,
+    restarts: u32,
+    last_end: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Schedule,
+    Start,
+    Probe,
+    End,
+}
+
+/// A pod that once ran etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Whether etcd ever ran in it.
+    pub started: bool,
+    /// The clusters in which it served as a voter.
+    pub served: Option<u64>,
+    /// How often etcd began there without data.
+    pub empty_starts: u32,
+}
+
+/// The kubelet. All clones are one.
+#[derive(Clone)]
+pub struct Kubelet {
+    server: ApiServer,
+    etcd: Etcd,
+    known: Arc<Mutex<BTreeMap<String, Known>>>,
+    ran: Arc<Mutex<BTreeMap<String, Ran>>>,
+}
+
+impl Kubelet {
+    /// A kubelet of this API server, that runs this etcd.
+    #[must_use]
+    pub fn new(server: &ApiServer, etcd: &Etcd) -> Self {
+        Self { server: server.clone(), etcd: etcd.clone(), known: Arc::default(), ran: Arc::default() }
+    }
+
+    /// What became of etcd in every pod there ever was, by the pod's UID.
+    #[must_use]
+    pub fn ran(&self) -> BTreeMap<String, Ran> {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs until it is dropped.
+    pub async fn run(self) {
+        let (mut objects, mut members) = (self.server.store().changes(), self.etcd.changes());
+        loop {
+            objects.borrow_and_update();
+            members.borrow_and_update();
+            let next = self.look();
+            let wake = next.unwrap_or_else(|| Instant::now() + Duration::from_hours(1));
+            tokio::select! {
+                changed = objects.changed() => if changed.is_err() { return },
+                _ = members.changed() => {}
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Does what is due, and says when the next thing is.
+    fn look(&self) -> Option<Instant> {
+        let pods: Vec<(Key, Value)> = {
+            let objects = self.server.store().lock();
+            objects.of(kinds::PODS).map(|(key, pod)| (key.clone(), pod.clone())).collect()
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive: Vec<&str> = pods.iter().map(|(_, pod)| uid(pod)).collect();
+        known.retain(|uid, pod| {
+            let stays = alive.contains(&uid.as_str());
+            if !stays {
+                self.etcd.stop(&pod.address);
+            }
+            stays
+        });
+        for (key, pod) in &pods {
+            // An address of its own for every pod there ever was.
+            let number = self.ran().len();
+            let fresh = || Known {
+                address: format!("10.244.{}.{}", number / 200, number % 200 + 1),
+                disks: Disks::default(),
+                next: Some((Instant::now() + STEP, Next::Schedule)),
+                running: false,
+                ready: false,
+                restarts: 0,
+                last_end: None,
+            };
+            let ours = pod["metadata"]["annotations"].get(ORDER_ANNOTATION).is_some();
+            if ours {
+                let state = known.entry(uid(pod).to_owned()).or_insert_with(fresh);
+                self.ran
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .entry(uid(pod).to_owned())
+                    .or_default();
+                self.tend(key, pod, state);
+            }
+        }
+        known.values().filter_map(|pod| pod.next.map(|(at, _)| at)).min()
+    }
+
+    fn tend(&self, key: &Key, pod: &Value, state: &mut Known) {
+        let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+        if deleting && !matches!(state.next, Some((_, Next::End))) {
+            state.next = Some((Instant::now() + END, Next::End));
+        }
+        if state.running && !self.etcd.runs(&state.address) {
+            self.ended(key, state, "the process ended");
+        }
+        if let Some(cluster) = self.etcd.serves_in(&state.address) {
+            self.note(pod, |ran| ran.served = Some(cluster));
+        }
+        match state.next {
+            Some((at, next)) if at <= Instant::now() => match next {
+                Next::Schedule => {
+                    state.next = Some((Instant::now() + STEP, Next::Start));
+                    self.tell(key, state);
+                }
+                Next::Start => self.start(key, pod, state),
+                Next::Probe => self.probe(key, state),
+                Next::End => {
+                    self.etcd.stop(&state.address);
+                    state.next = None;
+                    self.server.store().change(|objects| objects.remove(key));
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn start(&self, key: &Key, pod: &Value, state: &mut Known) {
+        let text = pod["metadata"]["annotations"][ORDER_ANNOTATION].as_str().unwrap_or_default();
+        let order = match LaunchOrder::read(text) {
+            Ok(order) => order,
+            Err(error) => return self.ended(key, state, &error.to_string()),
+        };
+        let seal = |found: &Option<Seal>| found.clone().map_or(FoundSeal::Absent, FoundSeal::Of);
+        let found = Found {
+            wal: state.disks.log.is_some(),
+            in_data: seal(&state.disks.in_data),
+            in_member: seal(&state.disks.in_member),
+            on_marker: seal(&state.disks.on_marker),
+        };
+        if let Err(refusal) = guard::judge(&order, &found) {
+            return self.ended(key, state, &refusal.to_termination_message());
+        }
+        state.disks.in_data = Some(order.seal.clone());
+        state.disks.in_member = Some(order.seal.clone());
+        state.disks.on_marker = Some(order.seal.clone());
+        let flags = Flags::read(&order.argv, &order.version.to_string());
+        let resolves = |url: &str| self.resolves(key, url);
+        match self.etcd.start(&state.address, &flags, state.disks.log, resolves) {
+            Ok(log) => {
+                let empty = state.disks.log.is_none();
+                self.note(pod, |ran| {
+                    ran.started = true;
+                    ran.empty_starts += u32::from(empty);
+                });
+                state.disks.log = Some(log);
+                state.running = true;
+                state.next = Some((Instant::now() + PROBE, Next::Probe));
+                self.tell(key, state);
+            }
+            Err(why) => self.ended(key, state, &why),
+        }
+    }
+
+    fn probe(&self, key: &Key, state: &mut Known) {
+        let ready = self.etcd.is_ready(&state.address);
+        state.next = Some((Instant::now() + PROBE, Next::Probe));
+        if ready != state.ready {
+            state.ready = ready;
+            self.tell(key, state);
+        }
+    }
+
+    fn ended(&self, key: &Key, state: &mut Known, why: &str) {
+        let wait = BACKOFF.0.saturating_mul(1 << state.restarts.min(10)).min(BACKOFF.1);
+        state.restarts += 1;
+        (state.running, state.ready) = (false, false);
+        state.last_end = Some(why.to_owned());
+        if !matches!(state.next, Some((_, Next::End))) {
+            state.next = Some((Instant::now() + wait, Next::Start));
+        }
+        self.tell(key, state);
+    }
+
+    /// Whether the host of a peer URL has an address: a headless Service of its second label selects the pod of its first.
+    fn resolves(&self, key: &Key, url: &str) -> bool {
+        let host = url.split("://").nth(1).unwrap_or_default();
+        let mut labels = host.split('.');
+        let (pod, service) = (labels.next().unwrap_or_default(), labels.next().unwrap_or_default());
+        let objects = self.server.store().lock();
+        let pod = objects.get(&Key::new(kinds::PODS, &key.namespace, pod));
+        let service = objects.get(&Key::new(kinds::SERVICES, &key.namespace, service));
+        let (Some(pod), Some(service)) = (pod, service) else { return false };
+        let Some(selector) = service["spec"]["selector"].as_object() else { return false };
+        let terms: Vec<String> =
+            selector.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
+        let has_address = !pod["status"]["podIP"].is_null();
+        has_address && !terms.is_empty() && selects(Some(&terms.join(",")), pod)
+    }
+
+    fn note(&self, pod: &Value, act: impl FnOnce(&mut Ran)) {
+        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
+        act(ran.entry(uid(pod).to_owned()).or_default());
+    }
+
+    /// Writes the pod's status.
+    fn tell(&self, key: &Key, state: &Known) {
+        let container = match (state.running, &state.last_end) {
+            (true, _) => json!({"running": {"startedAt": null}}),
+            (false, None) => json!({"waiting": {"reason": "PodInitializing"}}),
+            (false, Some(_)) => json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+        };
+        let begun = state.running || state.last_end.is_some();
+        let last = state.last_end.as_ref().map_or(
+            json!({}),
+            |message| json!({"terminated": {"exitCode": 1, "reason": "Error", "message": message}}),
+        );
+        let status = json!({
+            "phase": if begun { "Running" } else { "Pending" }, "podIP": state.address,
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": if state.ready { "True" } else { "False" }},
+            ],
+            "containerStatuses": [{
+                "name": "etcd", "image": "etcd", "imageID": "etcd", "ready": state.ready, "started": state.running,
+                "restartCount": state.restarts, "state": container, "lastState": last,
+            }],
+        });
+        self.server.store().change(|objects| {
+            let Some(mut pod) = objects.get(key).cloned() else { return };
+            pod["spec"]["nodeName"] = json!("node-1");
+            pod["status"] = status;
+            objects.put(key, pod);
+        });
+    }
+}
+
+fn uid(pod: &Value) -> &str {
+    pod["metadata"]["uid"].as_str().unwrap_or_default()
+}

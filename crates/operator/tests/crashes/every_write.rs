@@ -1,0 +1,194 @@
+//! Every workflow, with every fault at every write: it comes to its goal, and nothing is done twice.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, time::Duration};
+
+use fakes::wire::{Fault, LATE, Write};
+use futures::FutureExt;
+use kube::Client;
+use tokio::time::sleep;
+
+use crate::{
+    goal::twice,
+    workflow::{CREATE, CREATE_ONE, DELETE, DELETE_EARLY, GROW, HEAL, SEED, SHRINK, Workflow},
+    world::World,
+};
+
+/// How long nothing may be written at the end: longer than the operator ever waits for a fresh look at a healthy cluster.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// How a workflow is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) workflow: Workflow,
+    /// The fault of the first operator.
+    pub(crate) fault: Option<(usize, Fault)>,
+    /// Whether a second operator stands by.
+    pub(crate) standby: bool,
+    /// What is wrong with the operators.
+    pub(crate) bend: fn(Client) -> Client,
+    /// Whether every list that is content with any version is from the beginning of the world.
+    pub(crate) stale: bool,
+    /// The number of a change that no watch tells.
+    pub(crate) withheld: Option<u64>,
+}
+
+impl Run {
+    pub(crate) fn clean(workflow: Workflow) -> Self {
+        let bend = |client| client;
+        Self { workflow, fault: None, standby: false, bend, stale: false, withheld: None }
+    }
+
+    /// Runs it, and returns the numbered writes of the first operator.
+    async fn run(self) -> Vec<Write> {
+        let mut world = World::new();
+        if self.stale {
+            world.server.serve_stale(Some(0));
+        }
+        world.server.withhold(self.withheld.into_iter().collect());
+        let wire = world.operate(self.fault, self.bend);
+        if self.standby {
+            world.operate(None, self.bend);
+        }
+        (self.workflow.script)(&world).await;
+        self.judge(&world).await;
+        assert!(self.fault.is_none() || wire.was_hit(), "the fault was not met\n{}", world.story());
+        let writes = world.record.writes().into_iter();
+        writes.filter(|write| write.number.is_some() && write.who == "op-1").collect()
+    }
+
+    async fn judge(&self, world: &World) {
+        // What is late may undo it for a moment; what was cut off has to find its way back.
+        sleep(LATE + QUIET).await;
+        let numbered = || world.record.writes().iter().filter(|write| write.number.is_some()).count();
+        let before = numbered();
+        sleep(QUIET).await;
+        assert_eq!(numbered(), before, "an idle cluster costs no writes\n{}", world.story());
+        (self.workflow.goal)(world).unwrap_or_else(|why| panic!("it did not last: {why}\n{}", world.story()));
+        assert_eq!(world.record.broken(), Vec::<String>::new(), "{}", world.story());
+        assert_eq!(twice(world), Vec::<String>::new(), "{}", world.story());
+        if self.fault.is_none() {
+            assert_eq!(world.incarnation(), 1, "nothing went wrong\n{}", world.story());
+        }
+    }
+
+    /// Runs it on a clock of its own, that stands still.
+    pub(crate) fn on_a_stopped_clock(self) -> Vec<Write> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        let outcome = runtime.block_on(AssertUnwindSafe(self.run()).catch_unwind());
+        outcome.unwrap_or_else(|_| panic!("{} with {:?}", self.workflow.name, self.fault))
+    }
+}
+
+/// Whether a fault can happen to a write.
+fn can_happen(fault: Fault, write: &Write) -> bool {
+    match fault {
+        Fault::Conflict => write.contended,
+        Fault::Expire => write.watched,
+        _ => true,
+    }
+}
+
+fn every_fault_at_every_write(workflow: Workflow, faults: &[Fault], standby: bool) {
+    let mut clean = Run { standby, ..Run::clean(workflow) }.on_a_stopped_clock();
+    let before = |write: &Write| workflow.from.is_some_and(|from| write.what != from);
+    clean.drain(..clean.iter().take_while(|write| before(write)).count());
+    let mut runs: BTreeMap<Fault, usize> = BTreeMap::new();
+    for write in &clean {
+        for fault in faults.iter().copied().filter(|fault| can_happen(*fault, write)) {
+            let fault_at = Some((write.number.unwrap(), fault));
+            Run { fault: fault_at, standby, ..Run::clean(workflow) }.on_a_stopped_clock();
+            *runs.entry(fault).or_default() += 1;
+        }
+    }
+    for fault in faults {
+        let implied = clean.iter().filter(|write| can_happen(*fault, write)).count();
+        assert_eq!(runs.get(fault).copied().unwrap_or_default(), implied, "{fault:?}");
+    }
+    let total: usize = runs.values().sum();
+    assert!(total >= clean.len() && clean.len() >= workflow.at_least);
+    println!("{}: {} writes, {total} runs: {runs:?}", workflow.name, clean.len());
+}
+
+/// The faults that need nobody else; a crash is followed by a new process.
+const ALONE: [Fault; 6] =
+    [Fault::CrashBefore, Fault::CrashAfter, Fault::LoseAnswer, Fault::Conflict, Fault::Late, Fault::Expire];
+
+/// The faults after which somebody else takes over, who was there before.
+const WITH_A_STANDBY: [Fault; 3] = [Fault::CrashBefore, Fault::CrashAfter, Fault::CutOff];
+
+#[test]
+fn creating_three_members_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(CREATE, &ALONE, false);
+}
+
+#[test]
+fn creating_three_members_survives_a_change_of_leaders_at_every_write() {
+    every_fault_at_every_write(CREATE, &WITH_A_STANDBY, true);
+}
+
+#[test]
+fn creating_three_members_survives_a_stale_cache_after_every_crash() {
+    let clean = Run::clean(CREATE).on_a_stopped_clock();
+    for write in &clean {
+        let fault = Some((write.number.unwrap(), Fault::CrashAfter));
+        Run { fault, stale: true, ..Run::clean(CREATE) }.on_a_stopped_clock();
+    }
+    println!("a stale cache after every crash: {} runs", clean.len());
+}
+
+#[test]
+fn creating_one_member_survives_the_loss_of_every_event() {
+    // Those of renewals are lost on nobody; what comes after the goal was reached is no news.
+    const CHANGES: u64 = 40;
+    for revision in 1..=CHANGES {
+        Run { withheld: Some(revision), ..Run::clean(CREATE_ONE) }.on_a_stopped_clock();
+    }
+    println!("a watch that skips an event: {CHANGES} runs");
+}
+
+#[test]
+fn creating_one_member_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(CREATE_ONE, &ALONE, false);
+}
+
+// To delete, the operator writes nothing: what can go wrong is what it wrote before and lands afterwards.
+#[test]
+fn what_lands_after_the_cluster_was_deleted_leaves_nothing() {
+    every_fault_at_every_write(DELETE, &[Fault::Late], false);
+}
+
+#[test]
+fn deleting_while_members_are_made_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(DELETE_EARLY, &ALONE, false);
+}
+
+#[test]
+fn a_seed_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(SEED, &ALONE, false);
+}
+
+#[test]
+fn growing_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(GROW, &ALONE, false);
+}
+
+#[test]
+fn growing_survives_a_change_of_leaders_at_every_write() {
+    every_fault_at_every_write(GROW, &WITH_A_STANDBY, true);
+}
+
+#[test]
+fn shrinking_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(SHRINK, &ALONE, false);
+}
+
+#[test]
+fn healing_survives_every_fault_at_every_write() {
+    every_fault_at_every_write(HEAL, &ALONE, false);
+}
+
+#[test]
+fn healing_survives_a_change_of_leaders_at_every_write() {
+    every_fault_at_every_write(HEAL, &WITH_A_STANDBY, true);
+}

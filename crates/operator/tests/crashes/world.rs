@@ -1,0 +1,234 @@
+//! A world in one process: an API server, a kubelet, etcd, and operators that can die.
+
+use std::{sync::Arc, time::Duration};
+
+use api::scope::Scope;
+use etcd_admin::Connect;
+use fakes::{
+    etcd::{self, Etcd},
+    kubelet::Kubelet,
+    kubernetes::{ApiServer, Asked, Judge, kinds, store::Key},
+    wire::{Fault, Record, Wire, Write},
+};
+use futures::future::pending;
+use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Client;
+use operator::{
+    clock::Clock,
+    health::Health,
+    identity::Identity,
+    metrics::Metrics,
+    run::Operator,
+    watch::{Stop, shared},
+};
+use planner::{OperatorIdentity, Timestamp};
+use serde_json::{Value, json};
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
+
+use crate::judge;
+
+pub(crate) const NAMESPACE: &str = "n";
+pub(crate) const NAME: &str = "a";
+/// Longer than a sound operator takes, whatever goes wrong once.
+const PATIENCE: Duration = Duration::from_mins(5);
+/// How often the world is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How an operator is set up.
+pub(crate) struct Settings {
+    pub(crate) namespace: &'static str,
+    pub(crate) scope: Scope,
+    pub(crate) owner: Option<OwnerReference>,
+    pub(crate) stop: Stop,
+    /// What is wrong with it.
+    pub(crate) bend: fn(Client) -> Client,
+    /// Whether its writes are judged: the judge knows one cluster.
+    pub(crate) judged: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            namespace: NAMESPACE,
+            scope: Scope::Namespaced,
+            owner: None,
+            stop: shared(pending()),
+            bend: |client| client,
+            judged: true,
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) etcd: Etcd,
+    pub(crate) kubelet: Kubelet,
+    pub(crate) record: Record,
+    clock: Clock,
+    background: JoinSet<()>,
+    operators: u32,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (server, etcd) = (ApiServer::new(time), Etcd::default());
+        let kubelet = Kubelet::new(&server, &etcd);
+        let mut background = JoinSet::new();
+        background.spawn(server.background());
+        background.spawn(kubelet.clone().run());
+        Self {
+            server,
+            etcd,
+            kubelet,
+            record: Record::default(),
+            clock: Clock::showing(time),
+            background,
+            operators: 0,
+        }
+    }
+
+    /// An operator that runs, and after its death another one, for ever; the first one's wire has this fault.
+    pub(crate) fn operate(&mut self, fault: Option<(usize, Fault)>, bend: fn(Client) -> Client) -> Wire {
+        self.operators += 1;
+        let name = format!("op-{}", self.operators);
+        let first = Wire::new(&name, &self.record, fault);
+        let then = Wire::new(&format!("{name}-again"), &self.record, None);
+        let life = |wire: &Wire| self.operator(wire, Settings { bend, ..Settings::default() });
+        let (life, next) = (life(&first), life(&then));
+        let wire = first.clone();
+        self.background.spawn(async move {
+            tokio::select! {
+                () = life => return,
+                () = wire.death() => {}
+            }
+            next.await;
+        });
+        first
+    }
+
+    /// An operator of this name, by itself: who aborts it kills it.
+    pub(crate) fn start(&mut self, name: &str, settings: Settings) -> AbortHandle {
+        let wire = Wire::new(name, &self.record, None);
+        let life = self.operator(&wire, settings);
+        self.background.spawn(life)
+    }
+
+    /// The operator's whole life, over a wire. Who drops it kills it.
+    fn operator(&self, wire: &Wire, settings: Settings) -> impl Future<Output = ()> + Send + use<> {
+        let (server, etcd, clock, wire) = (self.server.clone(), self.etcd.clone(), self.clock, wire.clone());
+        let (judge, of_members): (Judge, etcd::Judge) = if settings.judged {
+            (
+                judge::judge(&self.server, &self.kubelet, &self.etcd),
+                judge::of_members(&self.server, &self.kubelet, &self.etcd),
+            )
+        } else {
+            (Arc::new(|_| Vec::new()), Arc::new(|_| Vec::new()))
+        };
+        async move {
+            let operator = Operator {
+                client: (settings.bend)(server.client_over(settings.namespace, &wire, &judge)),
+                identity: Identity {
+                    namespace: settings.namespace.to_owned(),
+                    name: "etcd-operator".to_owned(),
+                    owner: settings.owner,
+                    operator: OperatorIdentity { launcher_image: "l:1".to_owned() },
+                },
+                scope: settings.scope,
+                create_crd: false,
+                connect: Connect { dial: etcd.dial(&wire, &of_members), ..Connect::default() },
+                clock,
+                metrics: Arc::new(Metrics::new()),
+                health: Arc::new(Health::default()),
+            };
+            operator.run(settings.stop).await;
+        }
+    }
+
+    /// What a person does with the cluster.
+    pub(crate) fn person(&self, method: Method, body: &Value) {
+        self.person_in(NAMESPACE, method, body);
+    }
+
+    /// What a person does with clusters of a namespace.
+    pub(crate) fn person_in(&self, namespace: &str, method: Method, body: &Value) {
+        let all = format!("/apis/{}/{}/namespaces/{namespace}/etcdclusters", api::GROUP, api::VERSION);
+        let path = if method == Method::POST { all } else { format!("{all}/{NAME}") };
+        let content = "application/merge-patch+json".to_owned();
+        let (query, accept, body) = ("fieldManager=person".to_owned(), String::new(), body.clone());
+        let (code, value) = self.server.handle(&Asked { method, path, query, accept, content, body });
+        assert!(code < 300, "{value}");
+    }
+
+    /// Asks for a cluster.
+    pub(crate) fn create(&self, spec: &Value) {
+        self.person(
+            Method::POST,
+            &json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+                "metadata": {"name": NAME}, "spec": spec}),
+        );
+    }
+
+    /// The resource.
+    pub(crate) fn resource(&self) -> Option<Value> {
+        self.server.store().lock().get(&Key::new(kinds::CLUSTERS, NAMESPACE, NAME)).cloned()
+    }
+
+    /// The attempt that the record of birth names, or named last.
+    pub(crate) fn incarnation(&self) -> i64 {
+        let objects = self.server.store().lock();
+        let last = objects.log().iter().rev().find(|change| change.key.plural == kinds::CLUSTERS.plural);
+        let resource = last.and_then(|change| change.after.as_ref().or(change.before.as_ref()));
+        resource.and_then(|resource| resource["status"]["birth"]["incarnation"].as_i64()).unwrap_or_default()
+    }
+
+    /// How many pods there are.
+    pub(crate) fn pods(&self) -> usize {
+        self.server.store().lock().of(kinds::PODS).count()
+    }
+
+    /// Whether there is a pod of this name.
+    pub(crate) fn has_pod(&self, name: &str) -> bool {
+        self.server.store().lock().get(&Key::new(kinds::PODS, NAMESPACE, name)).is_some()
+    }
+
+    /// Deletes one of the pods, as a person would, and says which.
+    pub(crate) fn delete_a_pod(&self) -> String {
+        let name =
+            self.server.store().lock().of(kinds::PODS).map(|(key, _)| key.name.clone()).next().unwrap();
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+        let (query, accept, content) = (String::new(), String::new(), String::new());
+        let (method, body) = (Method::DELETE, json!({}));
+        let (code, value) = self.server.handle(&Asked { method, path, query, accept, content, body });
+        assert!(code < 300, "{value}");
+        name
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> Result<(), String>) {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let Err(why) = is_so(self) else { return };
+            if begun.elapsed() > PATIENCE || !self.record.broken().is_empty() {
+                panic!("never {what}: {why}\n{}", self.story());
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// What happened, for whoever has to find out why.
+    pub(crate) fn story(&self) -> String {
+        let writes = self.record.writes().into_iter().filter(|write| write.number.is_some());
+        let lines: Vec<String> = writes
+            .map(|Write { who, what, object, number, outcome, .. }| {
+                format!("{who} {number:?} {what} {object}: {outcome:?}")
+            })
+            .collect();
+        let resource = self.resource().unwrap_or_default();
+        format!("{}\n{:#}\n{:?}", lines.join("\n"), resource["status"], self.record.broken())
+    }
+}
