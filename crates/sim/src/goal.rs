@@ -24,25 +24,25 @@ pub enum End {
 
 impl Model<'_> {
     /// Which end this state is, if it is one. The operators have nothing to do in it.
-    pub(crate) fn end(&mut self, state: &State) -> Option<End> {
+    pub(crate) fn end_of(&mut self, state: &State) -> Option<End> {
         if Who::ALL.into_iter().any(|who| state.operator(who).flying.is_some()) {
             return None;
         }
         let mut waits = Vec::new();
         for who in Who::ALL {
             let operator = *state.operator(who);
-            let seen = match operator.round {
+            match operator.round {
                 Round::Acting { .. } | Round::Read { outdated: true, .. } => return None,
                 Round::Idle if state.leader != who => continue,
-                Round::Idle => state.resource,
-                Round::Read { seen, .. } => seen,
-            };
-            if seen.presence == Presence::Gone {
+                Round::Idle | Round::Read { .. } | Round::Listed { .. } => {}
+            }
+            let sight = self.sight(state, operator.round);
+            if sight.seen.presence == Presence::Gone {
                 continue;
             }
-            let memory = eyes::remember(operator.memory, state, seen, false);
-            let planned = self.plan(state, who, seen, memory, false);
-            let later = self.plan(state, who, seen, eyes::aged(memory, state), false);
+            let memory = eyes::remember(operator.memory, state, &sight);
+            let planned = self.plan(state, who, sight, memory);
+            let later = self.plan(state, who, sight, eyes::aged(memory, state));
             if [planned.script, later.script].iter().any(|script| !self.book.writes_of(*script).is_empty()) {
                 return None;
             }

@@ -10,8 +10,8 @@
 //! is let in. API servers are taken to have no CEL rules: the planner has to be right without them.
 //!
 //! Not modelled: raft (a quorum that is up serves; names matter only until a member has started), clocks (a time is either short
-//! or longer than any patience), edits of the spec, squatted names, pods that are read before the resource (only the other order),
-//! a kubelet that starts a container on an older annotation than the API server's, and a cluster created again under its name.
+//! or longer than any patience), edits of the spec, squatted names, and a cluster created again under its name. A kubelet that starts
+//! a container on an older order than the API server's needs no place here: such a start differs only where both volumes are lost.
 //!
 //! Taken for granted: members of one attempt are interchangeable (one test tells them apart), nothing that happens inside a pod of
 //! an abandoned attempt matters any more, and losing both volumes of a member at once before the cluster has formed harms nobody.
@@ -34,13 +34,13 @@ mod write;
 
 pub use action::{Action, Kind};
 pub use cast::{ATTEMPTS, AttemptId, CastError, INCARNATIONS, PODS, PodId, SIZE, Who};
-pub use explore::{Counterexample, Failure, Stats, explore};
+pub use explore::{Counterexample, Failure, Stats};
 pub use goal::End;
 pub use laws::{Broken, Law, Properties};
 pub use model::Planner;
 pub use state::{
-    BirthRecord, Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Resource, Role, Round,
-    ScriptId, Service, Stage, State, WriteId,
+    BirthRecord, Data, Flying, ListId, Mark, Memory, Operator, Pod, Presence, Reported, Resource, Role,
+    Round, ScriptId, Service, Stage, State, WriteId,
 };
-pub use world::{Ingredient, World};
+pub use world::{Ingredient, World, explore};
 pub use write::Change;

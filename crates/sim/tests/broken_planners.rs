@@ -10,7 +10,8 @@ use planner::{Desired, Observed, Plan, Problem, safety::Violation};
 use sim::{
     Broken, Counterexample, Failure,
     Ingredient::{
-        self, Answers, Crashes, Deletion, Kills, Nodes, Pods, Quota, SplitReads, Takeovers, Volumes,
+        self, Answers, Crashes, Deletion, Kills, Nodes, Pods, Quota, SplitReads, StaleLists, Takeovers,
+        Volumes,
     },
     Law, Properties, World, explore,
 };
@@ -107,6 +108,15 @@ fn a_permission_that_was_given_back_is_used() {
     let rule = broken::gives_the_permission_back;
     let case = Case { name: "gives the permission back", rule, faults: 1, with: &[Volumes] };
     case.is_caught(Properties::LAWS, law(Law::Amnesia));
+}
+
+/// It trusts a stale view: a list from before the cluster had any pods is no total loss.
+#[test]
+fn a_list_that_is_older_than_the_record_is_no_total_loss() {
+    let rule = broken::starts_anew_after_total_loss;
+    let case = Case { name: "trusts a stale list", rule, faults: 2, with: &[StaleLists, Takeovers] };
+    case.is_caught(Properties::LAWS, law(Law::SecondCluster));
+    case.is_caught(Properties::INVARIANTS, invariant(Violation::BornAgain));
 }
 
 #[test]
