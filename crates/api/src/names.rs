@@ -46,6 +46,12 @@ pub fn peer_service(cluster: &str) -> String {
     cluster.to_owned()
 }
 
+/// The budget that keeps evictions from taking the quorum.
+#[must_use]
+pub fn budget(cluster: &str) -> String {
+    cluster.to_owned()
+}
+
 /// The label selector for all objects of a cluster, in the form of `kubectl --selector` and of the scale subresource.
 #[must_use]
 pub fn selector(cluster: &str) -> String {

@@ -123,6 +123,8 @@ reasons! {
     WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
     /// Nobody could be asked.
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
+    /// etcd itself refused a change of its membership.
+    MembershipRefused { message: String } = "MembershipRefused" => "etcd refused a change of its members, which is tried again: {message}";
     /// A member answers for another cluster.
     ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
     /// Every copy of the data is gone.

@@ -1,20 +1,28 @@
 //! ACT: carries out the planned steps, effect by effect, through the gate. What was decided on is in each effect as a precondition.
 
+mod membership;
+
+use std::collections::BTreeMap;
+
 use api::{Birth, EtcdCluster, EtcdClusterStatus};
+use etcd_admin::Member;
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
-use planner::{Desired, Effect, RefusalClass, Step, Timestamp};
-use serde_json::json;
+use launch::MemberName;
+use planner::{Desired, Effect, MemberChange, RefusalClass, Step, Timestamp, owner_unless};
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::{
     gate::{Failure, Gate},
     memory::Memory,
-    observe::owner_unless,
     refusal::{Verdict, verdict},
 };
 
@@ -59,12 +67,14 @@ pub struct Actor<'a> {
     pub gate: &'a Gate,
     /// The resource as it was read in this round.
     pub resource: &'a EtcdCluster,
+    /// The way to each member that answered in this round.
+    pub members: &'a BTreeMap<MemberName, Member>,
 }
 
 impl Actor<'_> {
     /// Carries out the steps. What is harmless comes first and is sent together; the first that fails ends the round.
     pub async fn carry_out(&self, steps: &[Step], desired: &Desired, memory: &mut Memory) -> Acted {
-        let harmless = steps.iter().take_while(|step| is_ensure(step)).count();
+        let harmless = steps.iter().take_while(|step| step.is_ensure()).count();
         let (ensures, rest) = steps.split_at_checked(harmless).unwrap_or((steps, &[]));
         let together: Vec<Effect> = ensures.iter().flat_map(|step| step.lower(desired)).collect();
         let mut groups = vec![together];
@@ -91,6 +101,16 @@ impl Actor<'_> {
     }
 
     fn remember(&self, effect: &Effect, outcome: &Outcome, memory: &mut Memory) {
+        let may_be_done = matches!(outcome, Outcome::Done | Outcome::Unknown(_));
+        match effect {
+            Effect::ChangeMembership { change: MemberChange::Add { member, .. }, .. } if may_be_done => {
+                memory.added(member);
+            }
+            Effect::CreatePod(_) if may_be_done || matches!(outcome, Outcome::Moved(_)) => {
+                memory.made(effect.object().1);
+            }
+            _ => {}
+        }
         let (kind, name) = effect.object();
         let name = if name.is_empty() { self.name() } else { name };
         let effect = effect.name();
@@ -116,19 +136,39 @@ impl Actor<'_> {
             Effect::CreatePod(pod) => self.create(effect, self.pods(), pod.as_ref()).await,
             Effect::CreateService(service) => self.create(effect, self.services(), service.as_ref()).await,
             Effect::ApplyService { uid, resource_version, service } => {
-                self.apply_service(effect, uid, resource_version, service).await
+                let mut service = service.as_ref().clone();
+                service.metadata.uid = Some(uid.clone());
+                service.metadata.resource_version = Some(resource_version.clone());
+                self.apply(effect, self.services(), &service).await
             }
             Effect::PatchPodAnnotation { name, uid, resource_version, key, value } => {
-                let patch = json!({"metadata": {
+                let metadata = json!({
                     "uid": uid, "resourceVersion": resource_version, "annotations": {*key: value},
-                }});
-                let (pods, params) = (self.pods(), PatchParams::default());
-                let patch = Patch::Merge(&patch);
-                let call = pods.patch_metadata(name, &params, &patch);
-                self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
+                });
+                self.patch_pod(effect, name, metadata).await
+            }
+            Effect::PatchPodLabels { name, uid, resource_version, labels } => {
+                let metadata = json!({"uid": uid, "resourceVersion": resource_version, "labels": labels});
+                self.patch_pod(effect, name, metadata).await
             }
             Effect::DeletePod { name, uid } => self.delete_pod(effect, name, uid).await,
+            Effect::CreateBudget(budget) => self.create(effect, self.budgets(), budget.as_ref()).await,
+            Effect::ApplyBudget { uid, resource_version, budget } => {
+                let mut budget = budget.as_ref().clone();
+                budget.metadata.uid = Some(uid.clone());
+                budget.metadata.resource_version = Some(resource_version.clone());
+                self.apply(effect, self.budgets(), &budget).await
+            }
+            Effect::ChangeMembership { basis, change } => self.change_membership(effect, basis, change).await,
         }
+    }
+
+    async fn patch_pod(&self, effect: &Effect, name: &str, metadata: Value) -> Outcome {
+        let (pods, params) = (self.pods(), PatchParams::default());
+        let patch = json!({"metadata": metadata});
+        let patch = Patch::Merge(&patch);
+        let call = pods.patch_metadata(name, &params, &patch);
+        self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
     }
 
     async fn replace_birth(&self, effect: &Effect, resource_version: &str, birth: &Birth) -> Outcome {
@@ -188,19 +228,14 @@ impl Actor<'_> {
         }
     }
 
-    async fn apply_service(
-        &self,
-        effect: &Effect,
-        uid: &str,
-        resource_version: &str,
-        service: &Service,
-    ) -> Outcome {
-        let mut service = service.clone();
-        service.metadata.uid = Some(uid.to_owned());
-        service.metadata.resource_version = Some(resource_version.to_owned());
-        let (services, params) = (self.services(), PatchParams::apply(FIELD_MANAGER).force());
-        let patch = Patch::Apply(&service);
-        let call = services.patch(effect.object().1, &params, &patch);
+    /// Applies an object, which has the UID and the version that it is to meet in itself.
+    async fn apply<K>(&self, effect: &Effect, api: Api<K>, object: &K) -> Outcome
+    where
+        K: Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(object);
+        let call = api.patch(effect.object().1, &params, &patch);
         self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
     }
 
@@ -235,6 +270,10 @@ impl Actor<'_> {
         Api::namespaced(self.client.clone(), self.namespace())
     }
 
+    fn budgets(&self) -> Api<PodDisruptionBudget> {
+        Api::namespaced(self.client.clone(), self.namespace())
+    }
+
     fn namespace(&self) -> &str {
         self.resource.metadata.namespace.as_deref().unwrap_or_default()
     }
@@ -242,13 +281,6 @@ impl Actor<'_> {
     fn name(&self) -> &str {
         self.resource.metadata.name.as_deref().unwrap_or_default()
     }
-}
-
-fn is_ensure(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::EnsurePeerService { .. } | Step::EnsureClientService { .. } | Step::WithdrawEmptyStart { .. }
-    )
 }
 
 /// A step's effects, creations that follow each other in one group: they are sent together, and all of them even if one is refused.

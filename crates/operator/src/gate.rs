@@ -19,6 +19,9 @@ pub enum Failure {
     /// The API server answered with an error, or could not be reached.
     #[error("{}", words(.0))]
     Api(#[source] kube::Error),
+    /// etcd answered with an error, or could not be reached.
+    #[error(transparent)]
+    Etcd(etcd_admin::Error),
     /// A test stopped it.
     #[error("stopped by a test")]
     Stopped,
@@ -78,8 +81,28 @@ impl Gate {
         limit: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
+        self.lead(name, limit, call, Failure::Api).await
+    }
+
+    /// Sends a change to etcd, which only the leader may send. A Lease cannot fence etcd: that is what the deadline is for.
+    pub async fn change<T>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, etcd_admin::Error>>,
+    ) -> Result<T, Failure> {
+        self.lead(name, limit, call, Failure::Etcd).await
+    }
+
+    async fn lead<T, E>(
+        &self,
+        name: &'static str,
+        limit: Duration,
+        call: impl Future<Output = Result<T, E>>,
+        failure: impl FnOnce(E) -> Failure,
+    ) -> Result<T, Failure> {
         let outcome = if self.leadership.lasts(limit) {
-            self.send(name, limit, call).await
+            self.send(name, limit, call, failure).await
         } else {
             Err(Failure::NotLeading)
         };
@@ -94,23 +117,24 @@ impl Gate {
         limit: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
-        let outcome = self.send(name, limit, call).await;
+        let outcome = self.send(name, limit, call, Failure::Api).await;
         self.count(name, &outcome);
         outcome
     }
 
-    async fn send<T>(
+    async fn send<T, E>(
         &self,
         name: &'static str,
         limit: Duration,
-        call: impl Future<Output = Result<T, kube::Error>>,
+        call: impl Future<Output = Result<T, E>>,
+        failure: impl FnOnce(E) -> Failure,
     ) -> Result<T, Failure> {
         let fault = self.faults.as_ref().map_or(Fault::None, |faults| faults.at(name));
         if fault == Fault::Stop {
             return Err(Failure::Stopped);
         }
         let answer = match timeout(limit, call).await {
-            Ok(answer) => answer.map_err(Failure::Api),
+            Ok(answer) => answer.map_err(failure),
             Err(_) => Err(Failure::NoAnswer(limit)),
         };
         if fault == Fault::LoseAnswer { Err(Failure::NoAnswer(limit)) } else { answer }
@@ -124,7 +148,7 @@ impl Gate {
                 Ok(_) => "done",
                 Err(Failure::NotLeading | Failure::Stopped) => "not sent",
                 Err(Failure::NoAnswer(_)) => "no answer",
-                Err(Failure::Api(_)) => "failed",
+                Err(Failure::Api(_) | Failure::Etcd(_)) => "failed",
             },
         );
     }

@@ -13,7 +13,7 @@ use std::{
 use api::Birth;
 use etcd_admin::Member;
 use launch::MemberName;
-use planner::{Attempt, RefusalClass, RefusedObject, Timestamp};
+use planner::{Attempt, ListedMember, MemberId, RefusalClass, RefusedObject, Timestamp};
 use tokio::time::Instant;
 
 use crate::{metrics::ClusterFigures, observe::Observation};
@@ -55,7 +55,11 @@ pub struct Memory {
     birth: Option<(Option<Birth>, Instant)>,
     /// Since when members are silent.
     silent: BTreeMap<MemberName, Instant>,
-    /// What the API server refused.
+    /// How far the members that join have come, and since when.
+    stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
+    /// The names that were sent to etcd as new members, and for which no pod was asked for.
+    unmade: BTreeSet<MemberName>,
+    /// What was refused.
     refusals: Vec<RefusedObject>,
     /// Connections by address.
     pub connections: BTreeMap<String, Member>,
@@ -151,6 +155,34 @@ impl Memory {
         self.silent.remove(member);
     }
 
+    /// For how long each of these has come no further.
+    pub fn stalled_for(
+        &mut self,
+        seen: &BTreeMap<MemberId, (ListedMember, u64)>,
+        now: Instant,
+    ) -> BTreeMap<MemberId, Duration> {
+        self.stalled.retain(|id, (before, _)| seen.get(id) == Some(before));
+        for (id, progress) in seen {
+            self.stalled.entry(*id).or_insert_with(|| (progress.clone(), now));
+        }
+        self.stalled.iter().map(|(id, (_, since))| (*id, now.duration_since(*since))).collect()
+    }
+
+    /// A member was, or may have been, added under this name.
+    pub fn added(&mut self, member: &MemberName) {
+        self.unmade.insert(member.clone());
+    }
+
+    /// A pod was asked for under this name, and may exist.
+    pub fn made(&mut self, pod: &str) {
+        self.unmade.retain(|member| member.as_str() != pod);
+    }
+
+    /// The names under which a pod can still be made for the first time.
+    pub fn unmade(&self) -> BTreeSet<MemberName> {
+        self.unmade.clone()
+    }
+
     /// Forgets members, and connections to addresses, that are no more.
     pub fn keep_members(&mut self, names: &BTreeSet<MemberName>, addresses: &BTreeSet<String>) {
         self.silent.retain(|name, _| names.contains(name));
@@ -175,12 +207,13 @@ impl Memory {
         self.refusals.retain(|refused| refused.kind != kind || refused.name != name);
     }
 
-    /// What stands refused. Pods of an attempt that is over are nobody's concern.
+    /// What stands refused. Pods of an attempt that is over, and of members that are none, are nobody's concern.
     pub fn refusals(&mut self, cluster: &str, birth: Option<&Birth>) -> Vec<RefusedObject> {
-        let names = birth
+        let mut names = birth
             .and_then(|birth| Attempt::of(birth).ok())
             .map(|attempt| attempt.members(cluster, MAX_SIZE))
             .unwrap_or_default();
+        names.extend(self.unmade.iter().cloned());
         self.refusals.retain(|refused| {
             refused.kind != "Pod" || names.iter().any(|name| name.as_str() == refused.name)
         });
@@ -226,6 +259,33 @@ mod tests {
         assert_eq!(memory.silent_for(&member, Instant::now()).as_secs(), 5);
         memory.heard(&member);
         assert_eq!(memory.silent_for(&member, Instant::now()), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_comes_further_begins_its_time_anew() {
+        let mut memory = Memory::default();
+        let seen = |learner, applied| {
+            let listed = ListedMember { id: MemberId(7), name: None, peer_urls: vec![], learner };
+            BTreeMap::from([(MemberId(7), (listed, applied))])
+        };
+        let mut age = |seen| memory.stalled_for(&seen, Instant::now()).values().next().map(Duration::as_secs);
+        assert_eq!(age(seen(true, 0)), Some(0));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(age(seen(true, 0)), Some(5));
+        assert_eq!(age(seen(true, 9)), Some(0), "it has applied more");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(age(seen(false, 9)), Some(0), "it is a voter now");
+        assert_eq!(age(BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn a_name_can_be_made_into_a_pod_only_until_one_was_asked_for() {
+        let mut memory = Memory::default();
+        memory.added(&"a-1".parse().unwrap());
+        memory.refused("Pod", "a-1", RefusalClass::Quota, "no".to_owned(), Timestamp::UNIX_EPOCH);
+        assert_eq!((memory.unmade().len(), memory.refusals("a", None).len()), (1, 1));
+        memory.made("a-1");
+        assert_eq!((memory.unmade().len(), memory.refusals("a", None).len()), (0, 0));
     }
 
     #[test]

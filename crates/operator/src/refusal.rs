@@ -26,7 +26,11 @@ pub fn verdict(failure: &Failure, namespace: &str) -> Verdict {
     match failure {
         Failure::NotLeading | Failure::Stopped => Verdict::NotSent,
         Failure::Api(kube::Error::Api(status)) => of_status(status, namespace),
-        Failure::NoAnswer(_) | Failure::Api(_) => Verdict::Unknown(failure.to_string()),
+        // etcd says in words what it refuses; that is for the next round to understand.
+        Failure::Etcd(error) if !error.maybe_done() => {
+            Verdict::Refused(RefusalClass::Etcd, error.cause.to_string())
+        }
+        Failure::NoAnswer(_) | Failure::Api(_) | Failure::Etcd(_) => Verdict::Unknown(failure.to_string()),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     leader::Leadership,
     memory::{Key, Memories, Memory, Settled},
     metrics::{ClusterFigures, ClusterLabels, Metrics},
-    observe::{Observation, ObserveError, Observer},
+    observe::{self, Observation, ObserveError, Observer},
     report::Reporter,
 };
 
@@ -112,7 +112,12 @@ impl Context {
         self.say(&plan);
         let acted = match &desired {
             Ok(desired) => {
-                let actor = Actor { client: &self.client, gate: &self.gate, resource: &observation.resource };
+                let actor = Actor {
+                    client: &self.client,
+                    gate: &self.gate,
+                    resource: &observation.resource,
+                    members: &observe::handles(&observation.observed, &memory.connections),
+                };
                 actor.carry_out(&plan.steps, desired, memory).await
             }
             Err(_) => Acted::Nothing,

@@ -113,7 +113,13 @@ impl Desired {
     /// The image of the wanted version.
     #[must_use]
     pub fn image(&self) -> String {
-        format!("{}:{}", self.repository, self.version.image_tag())
+        self.image_of(self.version)
+    }
+
+    /// The image of another version.
+    #[must_use]
+    pub fn image_of(&self, version: EtcdVersion) -> String {
+        format!("{}:{}", self.repository, version.image_tag())
     }
 
     /// A member's host name.
@@ -132,10 +138,14 @@ impl Desired {
         ClientUrl::on(Scheme::Http, &self.host(member))
     }
 
-    /// The members of an attempt at the wanted size.
+    /// The members with which an attempt begins: all of them, or the seed alone.
     #[must_use]
-    pub fn members(&self, attempt: &Attempt) -> Vec<MemberName> {
-        attempt.members(&self.name, self.size)
+    pub fn founders(&self, attempt: &Attempt) -> Vec<MemberName> {
+        let count = match self.bootstrap {
+            Bootstrap::Parallel => self.size,
+            Bootstrap::Seed => 1,
+        };
+        attempt.members(&self.name, count)
     }
 
     /// A digest of what the user asked for that a pod is made from. It says whether a pod is as the spec wants it. Our own

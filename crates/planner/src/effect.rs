@@ -1,11 +1,71 @@
-//! What is sent to the API server: the list that the operator carries out for real and `sim` against its model.
+//! What is sent to the API server and to etcd: the list that the operator carries out for real and `sim` against its model.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use api::Birth;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
+use launch::{MemberName, PeerUrl};
 
-use crate::step::SeenObject;
+use crate::{
+    id::{ClusterId, MemberId},
+    observed::ListedMember,
+    step::SeenObject,
+};
+
+/// A member list that was read through a quorum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SeenList {
+    /// Of which cluster.
+    pub cluster_id: ClusterId,
+    /// The members, by ID.
+    pub members: Vec<ListedMember>,
+}
+
+/// What a change of the membership was decided on. Whoever sends it reads the list again, through a quorum, at the member it is
+/// sent through, and sends nothing if that is another list, or another member of that name answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Basis {
+    /// The member that it is sent through: its pod's name.
+    pub through: MemberName,
+    /// The ID by which that member answered.
+    pub through_id: MemberId,
+    /// The member list.
+    pub list: SeenList,
+    /// The voters through which a read succeeded, whose pods stay: those that the decision counts on.
+    pub healthy: Vec<MemberId>,
+}
+
+/// A change of who belongs to the cluster, or of who leads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// Add a member. Its pod is created by the effect that follows, and only if this one succeeded.
+    Add {
+        /// Its name, which is not sent: etcd learns it from the member itself.
+        member: MemberName,
+        /// Where its peers will reach it. It holds the name, and so tells whose addition it was.
+        peer_url: PeerUrl,
+        /// Whether it joins as a learner.
+        learner: bool,
+    },
+    /// Make a learner a voter.
+    Promote {
+        /// Which.
+        id: MemberId,
+    },
+    /// Remove a member. Its ID never comes back.
+    Remove {
+        /// Which.
+        id: MemberId,
+    },
+    /// Make another voter the leader.
+    MoveLeader {
+        /// Which.
+        to: MemberId,
+    },
+}
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +113,44 @@ pub enum Effect {
         /// Its UID.
         uid: String,
     },
+    /// Create a budget; one that exists is not touched.
+    CreateBudget(Box<PodDisruptionBudget>),
+    /// Apply a budget that is ours, by force over other field managers, with this UID and resourceVersion in the object.
+    ApplyBudget {
+        /// The budget's UID.
+        uid: String,
+        /// Its version in the API server.
+        resource_version: String,
+        /// What it should be.
+        budget: Box<PodDisruptionBudget>,
+    },
+    /// Patch labels of a pod, with this UID and resourceVersion in the patch.
+    PatchPodLabels {
+        /// The pod.
+        name: String,
+        /// Its UID.
+        uid: String,
+        /// Its version in the API server.
+        resource_version: String,
+        /// The labels to set.
+        labels: BTreeMap<String, String>,
+    },
+    /// Change who belongs to the cluster, or who leads it, in etcd. [`Basis`] says what is checked right before.
+    ///
+    /// etcd has no precondition of its own for any of these, so there is a moment between the check and the change. How late
+    /// it can land is bounded by its deadline and by leadership; [`Effect::if_late`] says what that can do.
+    ChangeMembership {
+        /// What it was decided on.
+        basis: Basis,
+        /// The change.
+        change: MemberChange,
+    },
+}
+
+impl Basis {
+    pub(crate) fn change(&self, change: MemberChange) -> Effect {
+        Effect::ChangeMembership { basis: self.clone(), change }
+    }
 }
 
 /// How long an effect may be under way. It is sent only if leadership lasts that long.
@@ -62,6 +160,8 @@ pub enum Deadline {
     Short,
     /// A creation: quotas and admission webhooks are asked, each with a patience of its own.
     Creation,
+    /// A change of the membership: the check right before it, and an agreement among the members, on disks that may be slow.
+    Membership,
 }
 
 impl Deadline {
@@ -70,10 +170,13 @@ impl Deadline {
     pub const fn limit(self) -> Duration {
         match self {
             Self::Short => Duration::from_secs(3),
-            Self::Creation => Duration::from_secs(5),
+            Self::Creation | Self::Membership => Duration::from_secs(5),
         }
     }
 }
+
+/// What stands for a kind where etcd's membership is written: it is one thing, and what was refused last counts for all of it.
+pub(crate) const MEMBERS: &str = "Members";
 
 impl Effect {
     /// Create a Service, or bring the one that was seen into shape.
@@ -83,6 +186,17 @@ impl Effect {
             None => Self::CreateService(service),
             Some(SeenObject { uid, resource_version }) => {
                 Self::ApplyService { uid: uid.clone(), resource_version: resource_version.clone(), service }
+            }
+        }
+    }
+
+    /// Create a budget, or bring the one that was seen into shape.
+    pub(crate) fn ensure_budget(budget: PodDisruptionBudget, seen: Option<&SeenObject>) -> Self {
+        let budget = Box::new(budget);
+        match seen {
+            None => Self::CreateBudget(budget),
+            Some(SeenObject { uid, resource_version }) => {
+                Self::ApplyBudget { uid: uid.clone(), resource_version: resource_version.clone(), budget }
             }
         }
     }
@@ -97,10 +211,19 @@ impl Effect {
             Self::ApplyService { .. } => "ApplyService",
             Self::PatchPodAnnotation { .. } => "PatchPodAnnotation",
             Self::DeletePod { .. } => "DeletePod",
+            Self::CreateBudget(_) => "CreateBudget",
+            Self::ApplyBudget { .. } => "ApplyBudget",
+            Self::PatchPodLabels { .. } => "PatchPodLabels",
+            Self::ChangeMembership { change, .. } => match change {
+                MemberChange::Add { .. } => "AddMember",
+                MemberChange::Promote { .. } => "PromoteMember",
+                MemberChange::Remove { .. } => "RemoveMember",
+                MemberChange::MoveLeader { .. } => "MoveLeader",
+            },
         }
     }
 
-    /// The kind and the name of the object that it writes; the resource itself has no name here.
+    /// The kind and the name of the object that it writes; the resource itself and its membership have no name here.
     #[must_use]
     pub fn object(&self) -> (&'static str, &str) {
         match self {
@@ -109,7 +232,13 @@ impl Effect {
             Self::CreateService(service) | Self::ApplyService { service, .. } => {
                 ("Service", service.metadata.name.as_deref().unwrap_or_default())
             }
-            Self::PatchPodAnnotation { name, .. } | Self::DeletePod { name, .. } => ("Pod", name),
+            Self::PatchPodAnnotation { name, .. }
+            | Self::DeletePod { name, .. }
+            | Self::PatchPodLabels { name, .. } => ("Pod", name),
+            Self::CreateBudget(budget) | Self::ApplyBudget { budget, .. } => {
+                ("PodDisruptionBudget", budget.metadata.name.as_deref().unwrap_or_default())
+            }
+            Self::ChangeMembership { .. } => (MEMBERS, ""),
         }
     }
 
@@ -117,7 +246,8 @@ impl Effect {
     #[must_use]
     pub fn deadline(&self) -> Deadline {
         match self {
-            Self::CreatePod(_) | Self::CreateService(_) => Deadline::Creation,
+            Self::CreatePod(_) | Self::CreateService(_) | Self::CreateBudget(_) => Deadline::Creation,
+            Self::ChangeMembership { .. } => Deadline::Membership,
             _ => Deadline::Short,
         }
     }
@@ -130,7 +260,7 @@ impl Effect {
                 "nothing: the resourceVersion lets it through only if nobody wrote the resource since"
             }
             Self::CreatePod(_) => {
-                "a pod of an abandoned attempt appears, without a DNS name and without traffic, and is deleted again; in its own attempt its name is still unused"
+                "a pod of an abandoned attempt, or of a member that was removed since, appears and is deleted again: it can take part in nothing. Otherwise its name is still unused"
             }
             Self::CreateService(_) => {
                 "the Service appears with the selector of an abandoned attempt, so members get no DNS names until the next round corrects it"
@@ -142,8 +272,40 @@ impl Effect {
                 "nothing: it only takes a permission away, and the resourceVersion keeps it from undoing what somebody wrote since"
             }
             Self::DeletePod { .. } => {
-                "nothing: the UID is that of a pod whose attempt was abandoned, which is never taken back"
+                "nothing: the UID is that of a pod whose attempt was abandoned or whose member was removed, and neither is ever taken back"
             }
+            Self::CreateBudget(_) => {
+                "the budget appears with a number for an older membership, and the next round corrects it"
+            }
+            Self::ApplyBudget { .. } => {
+                "nothing: the resourceVersion lets it through only if nobody wrote the budget since"
+            }
+            Self::PatchPodLabels { .. } => {
+                "nothing: the labels of a pod follow from its name and its attempt, and the resourceVersion keeps it from undoing what somebody wrote since"
+            }
+            Self::ChangeMembership { change, .. } => change.if_late(),
+        }
+    }
+}
+
+impl MemberChange {
+    /// The worst that happens if it lands after somebody else has taken over.
+    #[must_use]
+    pub fn if_late(&self) -> &'static str {
+        match self {
+            Self::Add { learner: true, .. } => {
+                "a learner is listed that nobody starts: it has no vote, and is removed as one that does not come up; where another one joins, etcd refuses it"
+            }
+            Self::Add { learner: false, .. } => {
+                "a voter is listed that nobody starts: one more failure than before would be too many until it is removed; a cluster of one stands still until its pod is made"
+            }
+            Self::Promote { .. } => {
+                "a learner that was caught up and alive seconds ago has a vote, and if it died in those seconds it is a dead voter: it is replaced as one, and a cluster of one stands still until it returns"
+            }
+            Self::Remove { .. } => {
+                "the member was lost, overdue or surplus seconds ago and is removed all the same; if another was removed or lost in those seconds the cluster may be one smaller than it should, and etcd itself refuses where the connected rest would be no quorum"
+            }
+            Self::MoveLeader { .. } => "another voter leads, or etcd refuses because the leader is another",
         }
     }
 }

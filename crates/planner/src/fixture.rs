@@ -1,14 +1,19 @@
 //! What tests of all files share: one cluster, its attempts, and a small world to plan in.
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use api::{Birth, EtcdCluster, EtcdClusterStatus};
 use launch::{Intent, LaunchOrder, MemberName};
 
 use crate::{
     Answer, Attempt, ClusterId, ContainerState, Desired, Ended, ListedMember, MemberId, Observed,
-    OperatorIdentity, OrderSeen, PodPhase, Problem, Readiness, SeenContainer, SeenMember, SeenPod,
-    SeenResource, SeenService, manifest,
+    OperatorIdentity, OrderSeen, PodPhase, Problem, Readiness, SeenBudget, SeenContainer, SeenMember,
+    SeenPod, SeenResource, SeenService, manifest,
 };
 
 /// A spec with everything that a pod takes from it.
@@ -70,13 +75,17 @@ impl World {
         let observed = Observed {
             now: "2026-01-01T00:10:00Z".parse().unwrap(),
             token: "fresh".parse().unwrap(),
+            fresh_name: "example-freshfresh".parse().unwrap(),
             resource: SeenResource::from_resource(&resource(spec)),
             birth_known_for: Duration::from_hours(1),
             pods: Vec::new(),
             squatted: Vec::new(),
             peer_service: SeenService::Missing,
             client_service: SeenService::Missing,
+            budget: SeenBudget::Missing,
             members: BTreeMap::new(),
+            stalled: BTreeMap::new(),
+            unmade: BTreeSet::new(),
             refusals: Vec::new(),
         };
         Self { desired: desired_of(spec), observed }
@@ -118,6 +127,11 @@ impl World {
         let attempt = Attempt::of(&birth).unwrap();
         let desired = desired();
         self.observed.peer_service = ours(&manifest::peer_service(&desired, &attempt));
+        self.observed.budget = SeenBudget::Missing;
+        if birth.formed {
+            let budget = manifest::budget(&desired, &attempt, 3);
+            self.observed.budget = SeenBudget::from_budget(&budget, "uid-1");
+        }
         self.observed.client_service =
             ours(&manifest::client_service(&desired, Some(&attempt).filter(|_| birth.formed)));
         self.observed.resource.status = EtcdClusterStatus {
@@ -149,13 +163,20 @@ impl World {
     /// The member at this place runs, answers and is ready.
     pub(crate) fn answer(&mut self, ordinal: usize) {
         let id = |n: usize| MemberId(u64::try_from(n).unwrap() + 1);
-        let listed = |n| ListedMember { id: id(n), name: None, learner: false };
+        let listed = |n| {
+            let name = self.name(n);
+            let url = desired().peer_url(&name).unwrap().to_string();
+            ListedMember { id: id(n), name: Some(name.to_string()), peer_urls: vec![url], learner: false }
+        };
         let answer = Answer {
             member_id: id(ordinal),
             cluster_id: ClusterId(0xcc),
             leader: Some(id(0)),
             learner: false,
+            term: 2,
             raft_index: 9,
+            applied: Some(9),
+            version: Some(desired().version),
             linearizable: true,
             members: (0..3).map(listed).collect(),
         };

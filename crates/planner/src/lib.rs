@@ -27,16 +27,23 @@ mod fixture;
 
 pub use attempt::Attempt;
 pub use desired::{Desired, OperatorIdentity, Problem};
-pub use effect::{Deadline, Effect};
+pub use effect::{Basis, Deadline, Effect, MemberChange, SeenList};
 pub use id::{ClusterId, MemberId};
 pub use observed::{
     Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
+    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
+    owner_unless,
 };
 pub use plan::{Plan, plan};
 pub use status::Report;
-pub use step::{BirthCause, SeenObject, Step};
+pub use step::{BirthCause, Leaving, SeenObject, Step};
 pub use waiting::Waiting;
+
+/// How many of so many voters have to agree.
+#[must_use]
+pub const fn quorum(voters: usize) -> usize {
+    voters / 2 + 1
+}
 
 /// A moment, as the observer's clock has it.
 pub use k8s_openapi::jiff::Timestamp;

@@ -1,7 +1,10 @@
-//! What no effect may do, whatever was planned: the invariants of creation as predicates over the world and an effect.
+//! What no effect may do, whatever was planned: the invariants as predicates over the world and an effect.
 //!
 //! `sim` asks at the moment an effect lands, which may be long after it was planned. So these are facts of the world, not views
 //! of it, and each holds for a late effect too. An effect whose precondition fails does not land and is not asked about.
+//!
+//! What a change of the membership counts on is in the effect itself ([`Basis::healthy`]): that a healthy member dies in the
+//! second between the decision and the change is a fault of the world and no decision.
 
 use std::{collections::BTreeMap, collections::BTreeSet, fmt};
 
@@ -9,13 +12,14 @@ use api::{Birth, names, validate};
 use k8s_openapi::{
     api::core::v1::Pod, api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use launch::LaunchOrder;
+use launch::{Intent, LaunchOrder};
 
 use crate::{
     attempt::Attempt,
-    effect::Effect,
-    id::ClusterId,
+    effect::{Basis, Effect, MemberChange},
+    id::{ClusterId, MemberId},
     observed::{OrderSeen, SeenPod},
+    quorum,
 };
 
 /// What is true of the world.
@@ -27,6 +31,25 @@ pub struct Facts {
     pub birth: Option<Birth>,
     /// Every pod that was ever made for the resource, whether it still exists or not.
     pub made: BTreeMap<String, MadePod>,
+    /// The members that etcd has now.
+    pub members: Vec<MemberFact>,
+    /// Every name that was ever added to etcd by us, whether it is still listed or not.
+    pub added: BTreeSet<String>,
+}
+
+/// A member that etcd has.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MemberFact {
+    /// Its ID.
+    pub id: MemberId,
+    /// Its pod's name.
+    pub name: String,
+    /// Whether it is a learner.
+    pub learner: bool,
+    /// Whether it ever started.
+    pub started: bool,
+    /// Whether it ever had all that the leader had.
+    pub caught_up: bool,
 }
 
 /// A pod that was made, once.
@@ -36,6 +59,8 @@ pub struct MadePod {
     pub uid: String,
     /// The label of its attempt.
     pub attempt: String,
+    /// Whether it joins a cluster that is there, rather than beginning one.
+    pub joins: bool,
     /// The initial cluster that it was told.
     pub initial: BTreeSet<String>,
     /// Whether etcd ever ran in it.
@@ -49,16 +74,16 @@ impl MadePod {
     #[must_use]
     pub fn from_pod(pod: &Pod) -> Self {
         let seen = SeenPod::from_pod(pod);
-        let initial = match &seen.order {
-            OrderSeen::Order(order) => initial_cluster(order),
-            OrderSeen::Missing | OrderSeen::Unreadable => BTreeSet::new(),
+        let (initial, joins) = match &seen.order {
+            OrderSeen::Order(order) => (initial_cluster(order), order.intent != Intent::NewCluster),
+            OrderSeen::Missing | OrderSeen::Unreadable => (BTreeSet::new(), false),
         };
-        Self { uid: seen.uid, attempt: seen.attempt.unwrap_or_default(), initial, ..Self::default() }
+        Self { uid: seen.uid, attempt: seen.attempt.unwrap_or_default(), joins, initial, ..Self::default() }
     }
 }
 
 /// The members in an order's initial cluster.
-fn initial_cluster(order: &LaunchOrder) -> BTreeSet<String> {
+pub(crate) fn initial_cluster(order: &LaunchOrder) -> BTreeSet<String> {
     let lists = order.argv.iter().filter_map(|flag| flag.strip_prefix("--initial-cluster="));
     let entries = lists.flat_map(|list| list.split(','));
     entries.filter_map(|entry| entry.split_once('=')).map(|(name, _)| name.to_owned()).collect()
@@ -103,11 +128,21 @@ violations! {
     /// Of I5.
     EmptyStartGranted => "a member that was made before is given the permission to start without data";
     /// Of I6.
-    LivePodDeleted => "a pod is deleted that is of the live attempt, or not ours";
+    LivePodDeleted => "a pod is deleted whose member is in etcd, or of an attempt that still forms, or that is not ours";
     /// Of design decision 6.
     TrafficBeforeFormed => "clients are sent to a cluster that has not formed, or to another attempt";
     /// Of I9 and I15.
     NotOwned => "an object is made that does not go when the resource goes";
+    /// Of design decision 7.
+    PodBeforeMember => "a pod is made to join before its member was added";
+    /// Of I3.
+    QuorumRisked => "a change of the membership does not leave a quorum among the members that were healthy";
+    /// Of I4.
+    SecondChange => "a member is added while another one is on its way in";
+    /// Of design decision 1.
+    NameAddedTwice => "a member is added under a name that was used before";
+    /// Of design decision 7.
+    PromotedBehind => "a learner gets a vote that never had what the others have";
 }
 
 /// The invariants that this effect would break.
@@ -119,18 +154,64 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
         Effect::CreateService(service) | Effect::ApplyService { service, .. } => {
             check_service(facts, service)
         }
+        Effect::CreateBudget(budget) | Effect::ApplyBudget { budget, .. } => {
+            when(!is_owned(facts, &budget.metadata), Violation::NotOwned)
+        }
+        // Labels only say where a pod belongs; the pod stays what it is.
+        Effect::PatchPodLabels { .. } => Vec::new(),
+        Effect::ChangeMembership { basis, change } => check_membership(facts, basis, change),
         Effect::PatchPodAnnotation { key, value, .. } => {
             let order = (*key == launch::ORDER_ANNOTATION).then(|| LaunchOrder::read(value));
             let grants = order.is_some_and(|order| order.is_ok_and(|order| order.intent.may_start_empty()));
             when(grants, Violation::EmptyStartGranted)
         }
         Effect::DeletePod { uid, .. } => {
-            let live = live(facts).map(|attempt| attempt.label());
-            let abandoned =
-                facts.made.values().any(|made| made.uid == *uid && Some(&made.attempt) != live.as_ref());
-            when(!abandoned, Violation::LivePodDeleted)
+            let made = facts.made.iter().find(|(_, made)| made.uid == *uid);
+            when(made.is_none_or(|(name, made)| is_needed(facts, name, made)), Violation::LivePodDeleted)
         }
     }
+}
+
+/// Whether a pod is one that counts: of the live attempt, which still forms or has this member in etcd.
+fn is_needed(facts: &Facts, name: &str, made: &MadePod) -> bool {
+    let formed = facts.birth.as_ref().is_some_and(|birth| birth.formed);
+    let listed = facts.members.iter().any(|member| member.name == name);
+    live(facts).is_some_and(|attempt| attempt.label() == made.attempt) && (!formed || listed)
+}
+
+fn check_membership(facts: &Facts, basis: &Basis, change: &MemberChange) -> Vec<Violation> {
+    let voters: BTreeSet<MemberId> =
+        facts.members.iter().filter(|member| !member.learner).map(|member| member.id).collect();
+    let healthy: BTreeSet<MemberId> =
+        basis.healthy.iter().copied().filter(|id| voters.contains(id)).collect();
+    let rows = match change {
+        MemberChange::Add { member, learner, .. } => {
+            let others = voters.len();
+            // The one exception: there is no other way from one voter to two where there are no learners.
+            let risked = !learner && others > 1 && healthy.len() < quorum(others + 1);
+            let on_its_way = facts.members.iter().any(|member| member.learner || !member.started);
+            let used = facts.added.contains(member.as_str()) || facts.made.contains_key(member.as_str());
+            vec![
+                (risked, Violation::QuorumRisked),
+                (on_its_way, Violation::SecondChange),
+                (used, Violation::NameAddedTwice),
+            ]
+        }
+        MemberChange::Promote { id } => {
+            let learner = facts.members.iter().find(|member| member.id == *id);
+            // Who is gone, or votes already, is not promoted a second time: etcd refuses that.
+            let behind = learner.is_some_and(|learner| learner.learner && !learner.caught_up);
+            let risked = learner.is_some() && healthy.len() + 1 < quorum(voters.len() + 1);
+            vec![(behind, Violation::PromotedBehind), (risked, Violation::QuorumRisked)]
+        }
+        MemberChange::Remove { id } => {
+            let rest = voters.iter().filter(|voter| *voter != id).count();
+            let stay = healthy.iter().filter(|voter| *voter != id).count();
+            vec![(voters.contains(id) && (rest == 0 || stay < quorum(rest)), Violation::QuorumRisked)]
+        }
+        MemberChange::MoveLeader { .. } => Vec::new(),
+    };
+    rows.into_iter().filter(|(broken, _)| *broken).map(|(_, violation)| violation).collect()
 }
 
 fn when(broken: bool, violation: Violation) -> Vec<Violation> {
@@ -156,12 +237,16 @@ fn check_birth(facts: &Facts, birth: &Birth) -> Vec<Violation> {
     broken
 }
 
+/// The pods with which an attempt began.
+fn first_members<'a>(facts: &'a Facts, label: &'a str) -> impl Iterator<Item = &'a MadePod> {
+    facts.made.values().filter(move |made| made.attempt == label && !made.joins)
+}
+
 /// Whether every member of the attempt's initial cluster has served in this very cluster.
 fn has_formed(facts: &Facts, birth: &Birth) -> bool {
     let Ok(attempt) = Attempt::of(birth) else { return false };
     let label = attempt.label();
-    let initial: BTreeSet<&String> =
-        facts.made.values().filter(|made| made.attempt == label).flat_map(|made| &made.initial).collect();
+    let initial: BTreeSet<&String> = first_members(facts, &label).flat_map(|made| &made.initial).collect();
     let served = |name: &String| {
         let cluster = facts.made.get(name).and_then(|made| made.served);
         cluster.is_some_and(|cluster| Some(cluster.to_string()) == birth.cluster_id)
@@ -179,18 +264,24 @@ fn check_pod(facts: &Facts, pod: &Pod) -> Vec<Violation> {
             || Attempt::incarnation_in(&made.attempt).is_some_and(|number| number < live.incarnation)
     });
     let is_live = live(facts).is_some_and(|live| live.label() == made.attempt);
-    let mut siblings = facts.made.values().filter(|other| other.attempt == made.attempt);
+    let mut siblings = first_members(facts, &made.attempt);
+    let another = !made.joins && siblings.any(|other| other.initial != made.initial);
     let rows = [
         (!latched, Violation::PodBeforeLatch),
-        (is_live && birth.is_some_and(|birth| birth.formed), Violation::BornAgain),
-        (facts.made.contains_key(&name), Violation::NameUsedTwice),
-        (
-            siblings.any(|other| other.initial != made.initial) || !made.initial.contains(&name),
-            Violation::AnotherInitialCluster,
-        ),
+        (!made.joins && is_live && birth.is_some_and(|birth| birth.formed), Violation::BornAgain),
+        (facts.made.contains_key(&name) && !is_only_other(facts, &name), Violation::NameUsedTwice),
+        (another || !made.initial.contains(&name), Violation::AnotherInitialCluster),
+        (made.joins && !facts.added.contains(&name), Violation::PodBeforeMember),
         (!is_owned(facts, &pod.metadata), Violation::NotOwned),
     ];
     rows.into_iter().filter(|(broken, _)| *broken).map(|(_, violation)| violation).collect()
+}
+
+/// Whether this is the second of two voters and never started: the one case in which a name may be used again. The cluster cannot
+/// go on without it, and the first voter has all that was ever agreed on, because nothing was without it.
+fn is_only_other(facts: &Facts, name: &str) -> bool {
+    let voters: Vec<&MemberFact> = facts.members.iter().filter(|member| !member.learner).collect();
+    voters.len() == 2 && voters.iter().any(|member| member.name == name && !member.started)
 }
 
 fn check_service(facts: &Facts, service: &Service) -> Vec<Violation> {

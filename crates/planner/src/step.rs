@@ -1,9 +1,17 @@
 //! What to do next, with what it was decided on: whoever carries a step out can see whether the facts have moved.
 
-use api::Birth;
-use launch::{LaunchOrder, MemberName, ORDER_ANNOTATION};
+use std::collections::BTreeMap;
 
-use crate::{attempt::Attempt, desired::Desired, effect::Effect, manifest};
+use api::Birth;
+use launch::{EtcdVersion, LaunchOrder, MemberName, ORDER_ANNOTATION};
+
+use crate::{
+    attempt::Attempt,
+    desired::Desired,
+    effect::{Basis, Effect, MemberChange, SeenList},
+    id::MemberId,
+    manifest,
+};
 
 /// Which object a step was decided on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +31,21 @@ pub enum BirthCause {
     Lost(Vec<MemberName>),
     /// The last one had not formed, and the spec has changed since.
     SpecChanged,
+}
+
+/// Why a member leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Its data is certainly gone, in these words.
+    Lost(String),
+    /// It may come back, and was given its time, in these words.
+    Overdue(String),
+    /// It was to join, and did not come up, in these words.
+    NotJoined(String),
+    /// Somebody else added it, and nobody ever started it.
+    Unknown,
+    /// The spec asks for fewer.
+    Surplus,
 }
 
 /// Something to be done.
@@ -87,6 +110,84 @@ pub enum Step {
         /// The label of its attempt.
         attempt: String,
     },
+    /// Have the budget that keeps evictions from taking the quorum.
+    EnsureBudget {
+        /// Whose members it selects.
+        attempt: Attempt,
+        /// How many voters there are.
+        voters: usize,
+        /// The budget that is there, and not as it should be.
+        seen: Option<SeenObject>,
+    },
+    /// Give a pod the labels back by which it is found.
+    RestoreLabels {
+        /// The pod.
+        pod: String,
+        /// The pod as it was seen.
+        seen: SeenObject,
+        /// The labels that are missing or wrong, as they should be.
+        labels: BTreeMap<String, String>,
+    },
+    /// Add a member to etcd, and right after it make its pod: the only creation under this name.
+    AddMember {
+        /// What it was decided on.
+        basis: Basis,
+        /// The attempt that the cluster came from.
+        attempt: Attempt,
+        /// The new member, under a name that was never used.
+        member: MemberName,
+        /// Whether it joins as a learner; before 3.4 it cannot.
+        learner: bool,
+        /// The version that it is to run: that of the others.
+        version: EtcdVersion,
+    },
+    /// Make the pod of a member that is in etcd's list already: the answer to its addition was lost, or its pod was refused.
+    CreateJoiningPod {
+        /// The member list, the new member in it.
+        list: SeenList,
+        /// The attempt that the cluster came from.
+        attempt: Attempt,
+        /// The new member.
+        member: MemberName,
+        /// The version that it is to run: that of the others.
+        version: EtcdVersion,
+    },
+    /// Make a learner a voter.
+    PromoteMember {
+        /// What it was decided on.
+        basis: Basis,
+        /// Its pod's name.
+        member: String,
+        /// Its ID.
+        id: MemberId,
+    },
+    /// Make another voter the leader, before the leader leaves.
+    MoveLeader {
+        /// What it was decided on. It is sent through the leader.
+        basis: Basis,
+        /// The new leader's ID.
+        to: MemberId,
+    },
+    /// Remove a member from etcd. Its pod goes when a quorum has confirmed it.
+    RemoveMember {
+        /// What it was decided on.
+        basis: Basis,
+        /// Its pod's name, or its ID if it has none.
+        member: String,
+        /// Its ID.
+        id: MemberId,
+        /// Why.
+        because: Leaving,
+    },
+    /// Delete the pod of a member that etcd does not list.
+    DeleteRemovedPod {
+        /// The pod.
+        pod: String,
+        /// The pod as it was seen.
+        seen: SeenObject,
+        /// The member list that it is not in, read through a quorum after the pod was seen.
+        list: SeenList,
+    },
 }
 
 impl Step {
@@ -101,7 +202,28 @@ impl Step {
             Self::CreateMembers { .. } => "CreateMembers",
             Self::LatchFormed { .. } => "LatchFormed",
             Self::DeleteAbandonedPod { .. } => "DeleteAbandonedPod",
+            Self::EnsureBudget { .. } => "EnsureBudget",
+            Self::RestoreLabels { .. } => "RestoreLabels",
+            Self::AddMember { .. } => "AddMember",
+            Self::CreateJoiningPod { .. } => "CreateJoiningPod",
+            Self::PromoteMember { .. } => "PromoteMember",
+            Self::MoveLeader { .. } => "MoveLeader",
+            Self::RemoveMember { .. } => "RemoveMember",
+            Self::DeleteRemovedPod { .. } => "DeleteRemovedPod",
         }
+    }
+
+    /// Whether it is harmless: an object is brought into shape, and nothing else follows from it.
+    #[must_use]
+    pub fn is_ensure(&self) -> bool {
+        matches!(
+            self,
+            Self::EnsurePeerService { .. }
+                | Self::EnsureClientService { .. }
+                | Self::EnsureBudget { .. }
+                | Self::RestoreLabels { .. }
+                | Self::WithdrawEmptyStart { .. }
+        )
     }
 
     /// Whether the world is another one afterwards, so that at most one such step is taken before looking again.
@@ -109,7 +231,7 @@ impl Step {
     /// Making pods is none of its own: it follows from the latch, which is.
     #[must_use]
     pub fn is_risky(&self) -> bool {
-        matches!(self, Self::LatchBirth { .. } | Self::LatchFormed { .. } | Self::DeleteAbandonedPod { .. })
+        !self.is_ensure() && !matches!(self, Self::CreateMembers { .. })
     }
 
     /// What exactly is to be sent, in this order. Creations that follow each other may be sent together. The first effect that
@@ -141,9 +263,37 @@ impl Step {
                 .filter_map(|member| manifest::pod(desired, attempt, member).ok())
                 .map(|pod| Effect::CreatePod(Box::new(pod)))
                 .collect(),
-            Self::DeleteAbandonedPod { pod, seen, .. } => {
+            Self::DeleteAbandonedPod { pod, seen, .. } | Self::DeleteRemovedPod { pod, seen, .. } => {
                 vec![Effect::DeletePod { name: pod.clone(), uid: seen.uid.clone() }]
             }
+            Self::EnsureBudget { attempt, voters, seen } => {
+                vec![Effect::ensure_budget(manifest::budget(desired, attempt, *voters), seen.as_ref())]
+            }
+            Self::RestoreLabels { pod, seen, labels } => vec![Effect::PatchPodLabels {
+                name: pod.clone(),
+                uid: seen.uid.clone(),
+                resource_version: seen.resource_version.clone(),
+                labels: labels.clone(),
+            }],
+            Self::AddMember { basis, attempt, member, learner, version } => {
+                // As for the first members: who has a `Desired` has an address for every member.
+                let pod = manifest::joining_pod(desired, attempt, member, *version, &basis.list);
+                let Some((pod, peer_url)) = pod.ok().zip(desired.peer_url(member).ok()) else {
+                    return Vec::new();
+                };
+                let change = MemberChange::Add { member: member.clone(), peer_url, learner: *learner };
+                vec![
+                    Effect::ChangeMembership { basis: basis.clone(), change },
+                    Effect::CreatePod(Box::new(pod)),
+                ]
+            }
+            Self::CreateJoiningPod { list, attempt, member, version } => {
+                let pod = manifest::joining_pod(desired, attempt, member, *version, list);
+                pod.ok().map(|pod| Effect::CreatePod(Box::new(pod))).into_iter().collect()
+            }
+            Self::PromoteMember { basis, id, .. } => vec![basis.change(MemberChange::Promote { id: *id })],
+            Self::MoveLeader { basis, to } => vec![basis.change(MemberChange::MoveLeader { to: *to })],
+            Self::RemoveMember { basis, id, .. } => vec![basis.change(MemberChange::Remove { id: *id })],
         }
     }
 }

@@ -43,9 +43,13 @@ impl Waiting {
 /// How long a refused write is left alone: what refused it, a quota or a permission, changes without an event for us.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// The same for etcd, whose usual reason (voters that are connected for less than 5 s) passes by itself.
+const RETRY_ETCD: Duration = Duration::from_secs(1);
+
 /// What to wait for, while it is too soon to try again what was refused.
 pub(crate) fn too_soon(refused: &RefusedObject, now: Timestamp) -> Option<Waiting> {
-    let due = refused.at.checked_add(RETRY).ok()?;
+    let pause = if refused.class == RefusalClass::Etcd { RETRY_ETCD } else { RETRY };
+    let due = refused.at.checked_add(pause).ok()?;
     (now < due).then(|| Waiting::blocked(reason_of(refused)).until(Some(due)))
 }
 
@@ -59,6 +63,7 @@ pub(crate) fn reason_of(refused: &RefusedObject) -> Reason {
         RefusalClass::NameTaken => Reason::NameTaken { kind, name, owner: message },
         RefusalClass::NamespaceTerminating => Reason::NamespaceTerminating { namespace: message },
         RefusalClass::CrdOutdated => Reason::CrdOutdated { crd: message },
+        RefusalClass::Etcd => Reason::MembershipRefused { message },
     }
 }
 
@@ -81,6 +86,7 @@ mod tests {
             (RefusalClass::NameTaken, "NameTaken"),
             (RefusalClass::NamespaceTerminating, "NamespaceTerminating"),
             (RefusalClass::CrdOutdated, "CrdOutdated"),
+            (RefusalClass::Etcd, "MembershipRefused"),
         ];
         for (class, word) in classes {
             let at = "2026-01-01T00:00:00Z".parse().unwrap();

@@ -155,6 +155,7 @@ pub(crate) struct Cast {
     by_token: BTreeMap<String, AttemptId>,
     by_label: BTreeMap<String, AttemptId>,
     beyond: ClusterToken,
+    fresh_names: [MemberName; 2],
     room: u8,
 }
 
@@ -170,7 +171,7 @@ impl Cast {
         for id in AttemptId::all() {
             let token: ClusterToken = format!("t-{id}").parse()?;
             let attempt = Attempt { incarnation: i64::from(id.incarnation()), token };
-            members.extend(id.pods().zip(wanted.members(&attempt)));
+            members.extend(id.pods().zip(wanted.founders(&attempt)));
             attempts.push((id, attempt));
         }
         Ok(Self {
@@ -178,6 +179,7 @@ impl Cast {
             by_token: attempts.iter().map(|(id, attempt)| (attempt.token.to_string(), *id)).collect(),
             by_label: attempts.iter().flat_map(|(id, attempt)| labels(*id, attempt)).collect(),
             beyond: "beyond".parse()?,
+            fresh_names: ["example-ffffffffaa".parse()?, "example-ffffffffbb".parse()?],
             room: room.min(INCARNATIONS),
             desired: Ok(wanted.clone()),
             wanted,
@@ -214,6 +216,20 @@ impl Cast {
     pub(crate) fn fresh_token(&self, next: u8, who: Who) -> ClusterToken {
         let attempt = AttemptId::new(next, who).filter(|_| next <= self.room).and_then(|id| self.attempt(id));
         attempt.map_or_else(|| self.beyond.clone(), |attempt| attempt.token.clone())
+    }
+
+    /// The name that this operator would give a new member. Nobody is added in this world.
+    pub(crate) fn fresh_name(&self, who: Who) -> MemberName {
+        let [a, b] = &self.fresh_names;
+        match who {
+            Who::A => a.clone(),
+            Who::B => b.clone(),
+        }
+    }
+
+    /// Where the others reach a member.
+    pub(crate) fn peer_url(&self, id: PodId) -> Option<String> {
+        self.member(id).and_then(|member| self.wanted.peer_url(member).ok()).map(String::from)
     }
 
     /// Whether this is the token for which there is no room.

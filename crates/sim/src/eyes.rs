@@ -1,16 +1,20 @@
 //! FOR PROOF: what an operator sees when it looks at the world, in the planner's own types.
 
-use std::{collections::BTreeMap, collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use api::EtcdClusterStatus;
 use launch::{Intent, Refusal};
 use planner::{
     Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, Timestamp, manifest,
+    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, Timestamp,
+    manifest,
 };
 
 use crate::{
-    cast::{AttemptId, Cast, PodId, Who, uid_of},
+    cast::{AttemptId, Cast, PodId, SIZE, Who, uid_of},
     state::{List, Mark, Memory, Pod, Presence, Resource, Role, Service, Stage, State},
     write::SEEN,
 };
@@ -92,13 +96,17 @@ impl Eyes {
         Observed {
             now: self.now,
             token: cast.fresh_token(next, glance.who),
+            fresh_name: cast.fresh_name(glance.who),
             resource: resource(cast, *seen),
             birth_known_for: if memory.birth_aged { LONG } else { Duration::ZERO },
             pods: list.existing().filter_map(|id| self.pod(cast, list, id)).collect(),
             squatted: Vec::new(),
             peer_service: self.service(Role::Peer, list.peer),
             client_service: self.service(Role::Client, list.client),
+            budget: budget(cast, attempt),
             members: attempt.map(|attempt| members(cast, state, glance, attempt)).unwrap_or_default(),
+            stalled: BTreeMap::new(),
+            unmade: BTreeSet::new(),
             refusals: PodId::all()
                 .filter(|id| memory.refused & id.bit() != 0)
                 .map(|id| RefusedObject {
@@ -148,6 +156,13 @@ impl Eyes {
         }
         Some(seen)
     }
+}
+
+/// The budget is always as it should be: nobody evicts anybody in this world.
+fn budget(cast: &Cast, attempt: Option<AttemptId>) -> SeenBudget {
+    let attempt = attempt.and_then(|id| cast.attempt(id));
+    let budget = attempt.map(|attempt| manifest::budget(&cast.wanted, attempt, usize::from(SIZE)));
+    budget.map_or(SeenBudget::Missing, |budget| SeenBudget::from_budget(&budget, &cast.wanted.uid))
 }
 
 fn container(cast: &Cast, id: PodId, pod: Pod) -> SeenContainer {
@@ -203,6 +218,7 @@ fn members(
     let listed = |id: PodId| ListedMember {
         id: id.member_id(),
         name: state.pod(id).has(Mark::Served).then(|| cast.name(id)),
+        peer_urls: cast.peer_url(id).into_iter().collect(),
         learner: false,
     };
     let answer = |id: PodId| Answer {
@@ -210,7 +226,10 @@ fn members(
         cluster_id: attempt.cluster_id(),
         leader: attempt.pods().find(|id| quorum && state.pod(*id).is_up()).map(PodId::member_id),
         learner: false,
+        term: 1,
         raft_index: 9,
+        applied: Some(9),
+        version: Some(cast.wanted.version),
         linearizable: quorum,
         members: attempt.pods().map(listed).collect(),
     };

@@ -1,11 +1,15 @@
 //! FOR PROOF: the planner inside the world: what it plans on what an operator sees, and what happens when a write lands.
 
-use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::BuildHasherDefault,
+    rc::Rc,
+};
 
 use api::{ConditionStatus, ConditionType};
 use planner::{
     Desired, Observed, Plan, Problem,
-    safety::{self, Facts, MadePod},
+    safety::{self, Facts, MadePod, MemberFact},
 };
 
 use crate::{
@@ -287,6 +291,7 @@ impl<'a> Model<'a> {
             let made = MadePod {
                 uid: uid_of(&name),
                 attempt: self.cast.attempt(id.attempt()).map(planner::Attempt::label).unwrap_or_default(),
+                joins: false,
                 initial: id.attempt().pods().map(|id| self.cast.name(id)).collect(),
                 started: pod.has(Mark::Started),
                 served: pod.has(Mark::Served).then(|| id.attempt().cluster_id()),
@@ -297,7 +302,18 @@ impl<'a> Model<'a> {
             uid: self.cast.wanted.uid.clone(),
             birth: state.resource.birth.map(|birth| self.cast.birth(birth.attempt, birth.formed)),
             made: made.collect(),
+            // Once it has formed, everybody with whom it began is a member for ever in this world.
+            members: state.resource.birth.filter(|birth| birth.formed).map_or_else(Vec::new, |birth| {
+                birth.attempt.pods().map(|id| self.member(state, id)).collect()
+            }),
+            added: BTreeSet::new(),
         }
+    }
+
+    fn member(&self, state: &State, id: PodId) -> MemberFact {
+        let served = state.pod(id).has(Mark::Served);
+        let name = self.cast.name(id);
+        MemberFact { id: id.member_id(), name, learner: false, started: served, caught_up: served }
     }
 }
 

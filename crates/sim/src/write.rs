@@ -202,6 +202,11 @@ pub(crate) fn change_of(cast: &Cast, effect: &Effect) -> Change {
             let guarded = guarded(resource_version);
             service_of(cast, service).map(|(role, selects)| Change::ApplyService { role, selects, guarded })
         }
+        // Not part of this world: a planner that does it here is stopped by `Law::UnknownWrite`.
+        Effect::CreateBudget(_)
+        | Effect::ApplyBudget { .. }
+        | Effect::PatchPodLabels { .. }
+        | Effect::ChangeMembership { .. } => None,
     }
     .unwrap_or(Change::Unknown)
 }

@@ -28,31 +28,66 @@ pub(super) struct Heard {
 }
 
 impl Heard {
-    /// Adds for how long each has been silent.
-    pub(super) fn remember(
-        self,
-        observed: &Observed,
-        memory: &mut Memory,
-    ) -> BTreeMap<MemberName, SeenMember> {
+    /// The host names, up to the first dot, of all members that anybody lists.
+    pub(super) fn listed_hosts(&self) -> BTreeSet<String> {
+        let answers = self.answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+        let urls = answers.flat_map(|answer| &answer.members).flat_map(|member| &member.peer_urls);
+        let hosts =
+            urls.filter_map(|url| url.split_once("://")).filter_map(|(_, host)| host.split('.').next());
+        hosts.map(str::to_owned).collect()
+    }
+
+    /// Writes down who said what, and for how long each has been silent or has come no further.
+    pub(super) fn remember(self, observed: &mut Observed, memory: &mut Memory) {
         let addresses: BTreeSet<String> = self.connections.keys().cloned().collect();
         memory.connections.extend(self.connections);
-        let names = observed.own_pods().filter_map(|pod| pod.name.parse().ok()).collect();
+        let names: BTreeSet<MemberName> =
+            observed.own_pods().filter_map(|pod| pod.name.parse().ok()).collect();
         memory.keep_members(&names, &addresses);
         let now = Instant::now();
-        self.answers
-            .into_iter()
-            .map(|(name, answer)| {
-                let seen = match answer {
-                    Ok(answer) => {
-                        memory.heard(&name);
-                        SeenMember::Known(answer)
-                    }
-                    Err(why) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) },
-                };
-                (name, seen)
-            })
-            .collect()
+        let mut answers: BTreeMap<MemberName, Result<Answer, String>> = self.answers.into_iter().collect();
+        let mut members = BTreeMap::new();
+        for name in names {
+            let seen = match answers.remove(&name) {
+                Some(Ok(answer)) => {
+                    memory.heard(&name);
+                    SeenMember::Known(answer)
+                }
+                Some(Err(why)) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) },
+                None => {
+                    let why = "its container does not run".to_owned();
+                    SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) }
+                }
+            };
+            members.insert(name, seen);
+        }
+        observed.stalled = memory.stalled_for(&unfinished(&members), now);
+        observed.members = members;
     }
+}
+
+/// The listed members that are no voters yet or have never started, each with how far it has come.
+fn unfinished(members: &BTreeMap<MemberName, SeenMember>) -> BTreeMap<MemberId, (ListedMember, u64)> {
+    let answers = || members.values().filter_map(SeenMember::answer);
+    let newest = answers().filter(|answer| answer.linearizable).max_by_key(|answer| answer.raft_index);
+    let listed = newest.into_iter().flat_map(|answer| &answer.members);
+    listed
+        .filter(|member| member.learner || member.name.is_none())
+        .map(|member| {
+            let own = answers().find(|answer| answer.member_id == member.id);
+            (member.id, (member.clone(), own.map_or(0, |own| own.applied.unwrap_or(own.raft_index))))
+        })
+        .collect()
+}
+
+/// The way to each member that can be asked, by its pod's name.
+#[must_use]
+pub fn handles(observed: &Observed, kept: &BTreeMap<String, Member>) -> BTreeMap<MemberName, Member> {
+    observed
+        .own_pods()
+        .filter_map(whom_to_ask)
+        .filter_map(|(name, endpoint, _)| kept.get(&endpoint).map(|member| (name, member.clone())))
+        .collect()
 }
 
 /// Asks every member whose pod runs.
@@ -116,12 +151,16 @@ fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Ans
         cluster_id: ClusterId(status.cluster.0),
         leader: status.leader.map(|leader| MemberId(leader.0)),
         learner: status.role == Role::Learner,
+        term: status.term.0,
         raft_index: status.committed.0,
+        applied: status.applied.map(|index| index.0),
+        version: status.version.parse().ok(),
         linearizable: linearizable && same,
         members: listed
             .map(|member| ListedMember {
                 id: MemberId(member.id.0),
                 name: member.name.clone(),
+                peer_urls: member.peer_urls.clone(),
                 learner: member.role == Role::Learner,
             })
             .collect(),

@@ -2,25 +2,39 @@
 
 mod members;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api::{EtcdCluster, names};
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
 use kube::{
     Api, Client,
     api::{ListParams, ObjectMeta},
 };
+use launch::MemberName;
 use planner::{
-    Observed, RefusalClass, RefusedObject, SeenPod, SeenResource, SeenService, SquattedName, Timestamp,
+    Observed, RefusalClass, RefusedObject, SeenBudget, SeenPod, SeenResource, SeenService, SquattedName,
+    Timestamp, owner_unless,
 };
+use rand::seq::IndexedRandom;
 use tokio::time::Instant;
+
+pub use members::handles;
 
 use crate::{
     clients::{ReadError, read},
     memory::{Key, Memory},
     metrics::Metrics,
 };
+
+/// What members' names are made of: no letter that makes words, and none that is taken for a digit.
+const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz2456789";
 
 /// What was seen of a cluster.
 #[derive(Clone)]
@@ -44,9 +58,9 @@ pub enum ObserveError {
     /// The API server did not tell.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A token could not be made.
-    #[error("making a token for the cluster")]
-    Token(#[source] launch::InvalidMember),
+    /// A token or a name could not be made.
+    #[error("making up a name")]
+    Name(#[source] launch::InvalidMember),
 }
 
 impl Observer {
@@ -69,11 +83,14 @@ impl Observer {
         let (peer, client) = (names::peer_service(&key.name), names::client_service(&key.name));
         // Without a resourceVersion in the parameters these are answered from etcd, not from a cache of the API server.
         let labelled = ListParams::default().labels(&names::selector(&key.name));
-        let (resource, pods, peer, client) = tokio::join!(
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
+        let budget = names::budget(&key.name);
+        let (resource, pods, peer, client, budget) = tokio::join!(
             read(&self.metrics, "get EtcdCluster", clusters.get_opt(&key.name)),
             read(&self.metrics, "list Pods", pods.list(&labelled)),
             read(&self.metrics, "get Service", services.get_opt(&peer)),
             read(&self.metrics, "get Service", services.get_opt(&client)),
+            read(&self.metrics, "get PodDisruptionBudget", budgets.get_opt(&budget)),
         );
         let Some(resource) = resource? else { return Ok(None) };
         let pods = pods?.items;
@@ -82,20 +99,45 @@ impl Observer {
         let mut observed = Observed {
             now: Timestamp::now(),
             token: fresh_token()?,
+            fresh_name: fresh_name(&key.name)?,
             birth_known_for: memory.birth_known_for(seen.birth(), Instant::now()),
             pods: pods.iter().map(SeenPod::from_pod).collect(),
             squatted: Vec::new(),
             peer_service: service(peer, &seen.uid),
             client_service: service(client, &seen.uid),
+            budget: budget_of(budget, &seen.uid),
             members: BTreeMap::new(),
+            stalled: BTreeMap::new(),
+            unmade: memory.unmade(),
             refusals: memory.refusals(&key.name, seen.birth()),
             resource: seen,
         };
         let (squatted, members) =
             tokio::join!(self.squatters(key, &observed), members::ask(&observed, &memory.connections));
         observed.squatted = squatted?;
-        observed.members = members.remember(&observed, memory);
+        observed.pods.extend(self.unlabelled(key, &observed, &members.listed_hosts()).await?);
+        members.remember(&mut observed, memory);
         Ok(Some(Observation { resource, observed }))
+    }
+
+    /// The pods of members that etcd lists and whose labels somebody took away, so that they are in no list by labels. A member
+    /// whose pod is not seen counts as lost: so it is asked for by name first.
+    async fn unlabelled(
+        &self,
+        key: &Key,
+        observed: &Observed,
+        listed: &BTreeSet<String>,
+    ) -> Result<Vec<SeenPod>, ReadError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let prefix = format!("{}-", key.name);
+        let unseen = listed
+            .iter()
+            .filter(|name| name.starts_with(&prefix) && name.parse::<MemberName>().is_ok())
+            .filter(|name| observed.pods.iter().all(|pod| pod.name != **name));
+        let reads = unseen.map(|name| async { read(&self.metrics, "get Pod", pods.get_opt(name)).await });
+        let found = try_join_all(reads).await?;
+        let ours = |pod: &Pod| owner_unless(&pod.metadata, &observed.resource.uid).is_none();
+        Ok(found.into_iter().flatten().filter(ours).map(|pod| SeenPod::from_pod(&pod)).collect())
     }
 
     /// Looks at etcd only, with everything else as it was seen before.
@@ -107,9 +149,10 @@ impl Observer {
         let mut observed = before.observed.clone();
         observed.now = Timestamp::now();
         observed.token = fresh_token()?;
+        observed.fresh_name = fresh_name(&before.observed.resource.name)?;
         observed.birth_known_for = memory.birth_known_for(observed.resource.birth(), Instant::now());
         let members = members::ask(&observed, &memory.connections).await;
-        observed.members = members.remember(&observed, memory);
+        members.remember(&mut observed, memory);
         Ok(Observation { resource: before.resource.clone(), observed })
     }
 
@@ -134,17 +177,6 @@ fn squatter(metadata: &ObjectMeta, uid: &str) -> Option<SquattedName> {
     Some(SquattedName { kind: "Pod", name: metadata.name.clone().unwrap_or_default(), owner })
 }
 
-/// Who owns an object, in words; nothing if it is the resource with this UID.
-#[must_use]
-pub fn owner_unless(metadata: &ObjectMeta, uid: &str) -> Option<String> {
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-    match owner {
-        None => Some("nobody".to_owned()),
-        Some(owner) if owner.uid == uid => None,
-        Some(owner) => Some(format!("{} {} (UID {})", owner.kind, owner.name, owner.uid)),
-    }
-}
-
 fn service(answer: Result<Option<Service>, ReadError>, uid: &str) -> SeenService {
     match answer {
         Ok(Some(service)) => SeenService::from_service(&service, uid),
@@ -153,8 +185,26 @@ fn service(answer: Result<Option<Service>, ReadError>, uid: &str) -> SeenService
     }
 }
 
+fn budget_of(answer: Result<Option<PodDisruptionBudget>, ReadError>, uid: &str) -> SeenBudget {
+    match answer {
+        Ok(Some(budget)) => SeenBudget::from_budget(&budget, uid),
+        Ok(None) => SeenBudget::Missing,
+        Err(error) => SeenBudget::Unknown(error.to_string()),
+    }
+}
+
 fn fresh_token() -> Result<launch::ClusterToken, ObserveError> {
-    format!("{:032x}", rand::random::<u128>()).parse().map_err(ObserveError::Token)
+    format!("{:032x}", rand::random::<u128>()).parse().map_err(ObserveError::Name)
+}
+
+/// A name for a member. Of 26^10 possible ones; that one comes twice in a cluster's life is less likely than a broken disk.
+fn fresh_name(cluster: &str) -> Result<MemberName, ObserveError> {
+    let mut random = rand::rng();
+    let suffix: String = (0..names::MEMBER_SUFFIX_LENGTH)
+        .filter_map(|_| LETTERS.choose(&mut random))
+        .map(|l| char::from(*l))
+        .collect();
+    format!("{cluster}-{suffix}").parse().map_err(ObserveError::Name)
 }
 
 #[cfg(test)]
@@ -164,8 +214,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_token_comes_twice() {
+    fn no_token_and_no_name_comes_twice() {
         assert_ne!(fresh_token().unwrap(), fresh_token().unwrap());
+        assert_ne!(fresh_name("a").unwrap(), fresh_name("a").unwrap());
+        assert_eq!(fresh_name("a").unwrap().as_str().len(), "a-".len() + names::MEMBER_SUFFIX_LENGTH);
     }
 
     #[test]

@@ -33,7 +33,9 @@ async fn sent(
     let (client, log) = server(answer);
     let (gate, _leadership) = open_gate();
     let resource = resource();
-    let outcome = Actor { client: &client, gate: &gate, resource: &resource }.send(effect).await;
+    let members = std::collections::BTreeMap::new();
+    let actor = Actor { client: &client, gate: &gate, resource: &resource, members: &members };
+    let outcome = actor.send(effect).await;
     let asked = log.lock().unwrap().clone();
     (outcome, asked)
 }

@@ -1,8 +1,15 @@
 //! The order that the launcher in a member's pod reads.
 
-use launch::{CorruptionChecks, Intent, InvalidMember, LaunchOrder, MemberLaunch, MemberName};
+use std::collections::BTreeMap;
 
-use crate::{attempt::Attempt, desired::Desired};
+use launch::{
+    CorruptionChecks, EtcdVersion, Intent, InvalidMember, LaunchOrder, MemberLaunch, MemberName, PeerUrl,
+};
+
+use crate::{attempt::Attempt, desired::Desired, effect::SeenList, observed::ListedMember};
+
+/// At its first start a member has nothing to compare, and would only wait for peers that are starting as well.
+const CHECKS: CorruptionChecks = CorruptionChecks { at_start: false, on_compaction: true };
 
 /// The order for one of the first members of an attempt.
 pub(super) fn first(
@@ -11,7 +18,7 @@ pub(super) fn first(
     member: &MemberName,
 ) -> Result<LaunchOrder, InvalidMember> {
     let peers = desired
-        .members(attempt)
+        .founders(attempt)
         .into_iter()
         .map(|name| desired.peer_url(&name).map(|url| (name, url)))
         .collect::<Result<_, _>>()?;
@@ -22,10 +29,42 @@ pub(super) fn first(
         peers,
         token: attempt.token.clone(),
         intent: Intent::NewCluster,
-        // At its first start a member has nothing to compare, and would only wait for peers that are starting as well.
-        checks: CorruptionChecks { at_start: false, on_compaction: true },
+        checks: CHECKS,
     };
     Ok(LaunchOrder::new(&launch, desired.version))
+}
+
+/// The order for a member that joins the cluster with this member list. etcd compares its initial cluster with the peers' own list,
+/// address by address, and ends where one is missing or one too many; it does not look at the others' names.
+pub(super) fn joining(
+    desired: &Desired,
+    attempt: &Attempt,
+    member: &MemberName,
+    version: EtcdVersion,
+    list: &SeenList,
+) -> Result<LaunchOrder, InvalidMember> {
+    let peer_url = desired.peer_url(member)?;
+    let others = list.members.iter().filter(|listed| !listed.is_at(&peer_url));
+    let peers = others.map(peer).collect::<Result<BTreeMap<_, _>, _>>()?;
+    let launch = MemberLaunch {
+        name: member.clone(),
+        client_url: desired.client_url(member)?,
+        peer_url,
+        peers,
+        token: attempt.token.clone(),
+        intent: Intent::Join,
+        checks: CHECKS,
+    };
+    Ok(LaunchOrder::new(&launch, version))
+}
+
+/// A listed member's name and address. One that has not told its name goes by its ID, which no other has.
+fn peer(listed: &ListedMember) -> Result<(MemberName, PeerUrl), InvalidMember> {
+    let name = listed.name.clone().unwrap_or_else(|| format!("member-{}", listed.id)).parse()?;
+    match listed.peer_urls.as_slice() {
+        [url] => Ok((name, url.parse()?)),
+        several => Err(InvalidMember::Url(several.join(","))),
+    }
 }
 
 /// The same order for a member that has data: it may not start without any more. Nothing else changes, because this is written
@@ -46,7 +85,7 @@ mod tests {
     fn all_members_of_an_attempt_are_given_the_same_initial_cluster() {
         let (desired, attempt) = (fixture::desired(), fixture::attempt(1));
         let lists: Vec<String> = desired
-            .members(&attempt)
+            .founders(&attempt)
             .iter()
             .map(|member| first(&desired, &attempt, member).unwrap())
             .map(|order| order.argv.into_iter().find(|flag| flag.starts_with("--initial-cluster=")).unwrap())
@@ -58,7 +97,7 @@ mod tests {
     #[test]
     fn a_restart_differs_from_the_first_start_only_in_what_may_be_missing() {
         let (desired, attempt) = (fixture::desired(), fixture::attempt(1));
-        let before = first(&desired, &attempt, &desired.members(&attempt)[0]).unwrap();
+        let before = first(&desired, &attempt, &desired.founders(&attempt)[0]).unwrap();
         let after = restarted(&before);
         assert!(before.intent.may_start_empty() && !after.intent.may_start_empty());
         let changed: Vec<_> = before.argv.iter().zip(&after.argv).filter(|(a, b)| a != b).collect();

@@ -1,5 +1,6 @@
 //! The objects that a cluster is made of, as they are sent to the API server.
 
+mod budget;
 mod member;
 mod pod;
 mod security;
@@ -10,10 +11,13 @@ use std::collections::BTreeMap;
 use api::names::{LABEL_APP, LABEL_APP_VALUE, LABEL_ATTEMPT, LABEL_CLUSTER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-pub use pod::pod;
+pub use budget::budget;
+pub use pod::{joining_pod, pod};
 pub use service::{client_service, peer_service};
 
+pub(crate) use budget::is_budget_as_wanted;
 pub(crate) use member::restarted;
+pub(crate) use pod::member_labels;
 pub(crate) use service::is_as_wanted;
 
 use crate::{attempt::Attempt, desired::Desired};

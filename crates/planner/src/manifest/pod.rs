@@ -10,10 +10,10 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
-use launch::{InvalidMember, LaunchOrder, MemberName, ORDER_ANNOTATION, ORDER_ENV};
+use launch::{EtcdVersion, InvalidMember, LaunchOrder, MemberName, ORDER_ANNOTATION, ORDER_ENV};
 
 use super::{attempt_labels, member, metadata, security};
-use crate::{attempt::Attempt, desired::Desired, observed};
+use crate::{attempt::Attempt, desired::Desired, effect::SeenList, observed};
 
 /// Where the launcher's copy lies, for the init container that writes it and for the container that runs it.
 const LAUNCHER_DIR: &str = "/opt/etcd-launcher";
@@ -28,33 +28,53 @@ const GRACE_SECONDS: i64 = 30;
 
 /// The pod of one of the first members of an attempt.
 pub fn pod(desired: &Desired, attempt: &Attempt, member: &MemberName) -> Result<Pod, InvalidMember> {
-    let order = member::first(desired, attempt, member)?;
-    let mut labels = attempt_labels(&desired.name, attempt);
-    labels.insert(LABEL_MEMBER.to_owned(), member.to_string());
+    Ok(assemble(desired, attempt, member, &member::first(desired, attempt, member)?))
+}
+
+/// The pod of a member that joins the cluster with this member list, and runs this version.
+pub fn joining_pod(
+    desired: &Desired,
+    attempt: &Attempt,
+    member: &MemberName,
+    version: EtcdVersion,
+    list: &SeenList,
+) -> Result<Pod, InvalidMember> {
+    Ok(assemble(desired, attempt, member, &member::joining(desired, attempt, member, version, list)?))
+}
+
+/// The labels that a member's pod has to carry.
+pub(crate) fn member_labels(cluster: &str, attempt: &Attempt, member: &str) -> BTreeMap<String, String> {
+    let mut labels = attempt_labels(cluster, attempt);
+    labels.insert(LABEL_MEMBER.to_owned(), member.to_owned());
+    labels
+}
+
+fn assemble(desired: &Desired, attempt: &Attempt, member: &MemberName, order: &LaunchOrder) -> Pod {
+    let mut labels = member_labels(&desired.name, attempt, member.as_str());
     for (key, value) in desired.pod.labels.iter().flatten() {
         labels.entry(key.clone()).or_insert_with(|| value.clone());
     }
     let mut metadata = metadata(desired, member.as_str(), labels);
-    metadata.annotations = Some(annotations(desired, &order));
-    Ok(Pod { metadata, spec: Some(spec(desired, attempt, member)), status: None })
+    metadata.annotations = Some(annotations(desired, order));
+    Pod { metadata, spec: Some(spec(desired, attempt, member, order.version)), status: None }
 }
 
 /// The user's annotations and ours, which win.
 fn annotations(desired: &Desired, order: &LaunchOrder) -> BTreeMap<String, String> {
     let mut annotations = desired.pod.annotations.clone().unwrap_or_default();
-    annotations.insert(ANNOTATION_VERSION.to_owned(), desired.version.to_string());
+    annotations.insert(ANNOTATION_VERSION.to_owned(), order.version.to_string());
     annotations.insert(ANNOTATION_INPUTS.to_owned(), desired.inputs());
     annotations.insert(ORDER_ANNOTATION.to_owned(), order.to_annotation());
     annotations
 }
 
-fn spec(desired: &Desired, attempt: &Attempt, member: &MemberName) -> PodSpec {
+fn spec(desired: &Desired, attempt: &Attempt, member: &MemberName, version: EtcdVersion) -> PodSpec {
     let policy = &desired.pod;
     PodSpec {
         hostname: Some(member.to_string()),
         subdomain: Some(desired.name.clone()),
         init_containers: Some(vec![install_container(desired)]),
-        containers: vec![etcd_container(desired)],
+        containers: vec![etcd_container(desired, version)],
         volumes: Some(["etcd-data", "launcher-marker", "launcher"].map(scratch).to_vec()),
         restart_policy: Some("Always".to_owned()),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
@@ -83,12 +103,12 @@ fn install_container(desired: &Desired) -> Container {
     }
 }
 
-fn etcd_container(desired: &Desired) -> Container {
+fn etcd_container(desired: &Desired, version: EtcdVersion) -> Container {
     let mut env = vec![order_variable()];
     env.extend(desired.pod.etcd_env.iter().flatten().cloned());
     Container {
         name: observed::ETCD.to_owned(),
-        image: Some(desired.image()),
+        image: Some(desired.image_of(version)),
         // A tag can be moved; what runs must not change because a container restarted.
         image_pull_policy: Some("IfNotPresent".to_owned()),
         command: Some(words(&[LAUNCHER, "run"])),
@@ -199,7 +219,7 @@ mod tests {
     fn pod_of(spec: &str) -> Pod {
         let desired = fixture::desired_of(spec).unwrap();
         let attempt = fixture::attempt(1);
-        pod(&desired, &attempt, &desired.members(&attempt)[0]).unwrap()
+        pod(&desired, &attempt, &desired.founders(&attempt)[0]).unwrap()
     }
 
     #[test]
@@ -218,7 +238,7 @@ mod tests {
         {
             (desired.pod.annotations, desired.pod.labels) = (theirs(key), theirs(key));
             let attempt = fixture::attempt(1);
-            let pod = pod(&desired, &attempt, &desired.members(&attempt)[0]).unwrap();
+            let pod = pod(&desired, &attempt, &desired.founders(&attempt)[0]).unwrap();
             let seen = observed::SeenPod::from_pod(&pod);
             assert_eq!(seen.attempt.as_deref(), Some(attempt.label().as_str()));
             assert_eq!(seen.inputs, Some(desired.inputs()));

@@ -5,11 +5,17 @@
 
 mod pod;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use api::{Birth, EtcdCluster, EtcdClusterStatus, Phase};
-use k8s_openapi::api::core::v1::Service;
-use launch::{ClusterToken, MemberName};
+use k8s_openapi::{
+    api::{core::v1::Service, policy::v1::PodDisruptionBudget},
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+use launch::{ClusterToken, EtcdVersion, MemberName};
 
 pub(crate) use pod::ETCD;
 pub use pod::{ContainerState, Ended, OrderSeen, PodPhase, Readiness, SeenContainer, SeenPod};
@@ -26,6 +32,8 @@ pub struct Observed {
     pub now: Timestamp,
     /// A token that has never been used, for an attempt that may begin in this round.
     pub token: ClusterToken,
+    /// A member's name that has never been used, for a member that may be added in this round.
+    pub fresh_name: MemberName,
     /// The resource itself.
     pub resource: SeenResource,
     /// For how long this process has seen the record of birth as it is. A restart begins anew: later, never earlier.
@@ -38,8 +46,19 @@ pub struct Observed {
     pub peer_service: SeenService,
     /// The Service for clients.
     pub client_service: SeenService,
-    /// What etcd said, by member. Who is missing here was not asked.
+    /// The budget that keeps evictions from taking the quorum.
+    pub budget: SeenBudget,
+    /// What etcd said, by member: every pod of ours has an entry, also one that does not run and so could not be asked.
+    ///
+    /// They were asked after the pods had been read. So a pod whose member is in no list that was read through a quorum is
+    /// the pod of a member that was removed: members are added before their pods are made.
     pub members: BTreeMap<MemberName, SeenMember>,
+    /// For how long each listed member that is not a voter yet, or has never started, has come no further: its entry is the same,
+    /// and so is what it has applied. A restart of the observer begins anew: later, never earlier.
+    pub stalled: BTreeMap<MemberId, Duration>,
+    /// The names that this process has sent an addition for, and no creation of a pod. Only names that it made up itself, so
+    /// nobody else can have made a pod under them. What a restart forgets is removed from etcd and tried anew.
+    pub unmade: BTreeSet<MemberName>,
     /// What the API server refused for good, by object: the last word on that object, and only as long as it is the last. A
     /// write that succeeded since, or whose outcome is unknown, takes the entry away.
     pub refusals: Vec<RefusedObject>,
@@ -135,12 +154,8 @@ impl SeenService {
     #[must_use]
     pub fn from_service(service: &Service, uid: &str) -> Self {
         let metadata = &service.metadata;
-        let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-        if owner.is_none_or(|owner| owner.uid != uid) {
-            return Self::Squatted(owner.map_or_else(
-                || "nobody".to_owned(),
-                |owner| format!("{} {} (UID {})", owner.kind, owner.name, owner.uid),
-            ));
+        if let Some(owner) = owner_unless(metadata, uid) {
+            return Self::Squatted(owner);
         }
         let spec = service.spec.clone().unwrap_or_default();
         Self::Ours {
@@ -156,6 +171,65 @@ impl SeenService {
             publishes_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
             deleting: metadata.deletion_timestamp.is_some(),
         }
+    }
+}
+
+/// The budget with the name that we need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenBudget {
+    /// It could not be read.
+    Unknown(String),
+    /// There is none.
+    Missing,
+    /// It is controlled by this very resource.
+    Ours {
+        /// Its UID.
+        uid: String,
+        /// Its version in the API server.
+        resource_version: String,
+        /// How many pods have to stay, where that is a number.
+        min_available: Option<i32>,
+        /// Whom it selects.
+        selector: BTreeMap<String, String>,
+        /// Which pods that are not healthy may be evicted.
+        unhealthy: Option<String>,
+        /// Whether it is being deleted.
+        deleting: bool,
+    },
+    /// It belongs to somebody else, who is named in words.
+    Squatted(String),
+}
+
+impl SeenBudget {
+    /// The facts of a budget, seen by the resource with this UID.
+    #[must_use]
+    pub fn from_budget(budget: &PodDisruptionBudget, uid: &str) -> Self {
+        if let Some(owner) = owner_unless(&budget.metadata, uid) {
+            return Self::Squatted(owner);
+        }
+        let (metadata, spec) = (&budget.metadata, budget.spec.clone().unwrap_or_default());
+        Self::Ours {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            min_available: match spec.min_available {
+                Some(IntOrString::Int(number)) => Some(number),
+                Some(IntOrString::String(_)) | None => None,
+            },
+            selector: spec.selector.and_then(|selector| selector.match_labels).unwrap_or_default(),
+            unhealthy: spec.unhealthy_pod_eviction_policy,
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// Who owns an object, in words; nothing if it is the resource with this UID.
+#[must_use]
+pub fn owner_unless(metadata: &ObjectMeta, uid: &str) -> Option<String> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    match owner {
+        None => Some("nobody".to_owned()),
+        Some(owner) if owner.uid == uid => None,
+        Some(owner) => Some(format!("{} {} (UID {})", owner.kind, owner.name, owner.uid)),
     }
 }
 
@@ -195,8 +269,14 @@ pub struct Answer {
     pub leader: Option<MemberId>,
     /// Whether it is a learner.
     pub learner: bool,
+    /// Its raft term.
+    pub term: u64,
     /// How far its log is committed.
     pub raft_index: u64,
+    /// How far it has applied the log; before 3.4 it does not tell.
+    pub applied: Option<u64>,
+    /// The version that it runs, if it is one that we know.
+    pub version: Option<EtcdVersion>,
     /// Whether a linearizable read through it succeeded in this round.
     pub linearizable: bool,
     /// Its member list, read behind that linearizable read if there was one.
@@ -204,14 +284,24 @@ pub struct Answer {
 }
 
 /// An entry of etcd's member list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListedMember {
     /// Its ID.
     pub id: MemberId,
-    /// Its name, once it has published one.
+    /// Its name, once it has published one: from then on it counts as started, whether it is alive or not.
     pub name: Option<String>,
+    /// Where its peers reach it. It is there from the moment of the addition, so it tells whose addition that was.
+    pub peer_urls: Vec<String>,
     /// Whether it is a learner.
     pub learner: bool,
+}
+
+impl ListedMember {
+    /// Whether this is its one address.
+    #[must_use]
+    pub fn is_at(&self, url: &launch::PeerUrl) -> bool {
+        self.peer_urls.iter().map(String::as_str).eq([url.as_str()])
+    }
 }
 
 /// Something that the API server refused to write, for good: it was not done, and did not half happen.
@@ -244,6 +334,8 @@ pub enum RefusalClass {
     NamespaceTerminating,
     /// The CRD in the cluster has not all fields: what was written came back without them.
     CrdOutdated,
+    /// etcd's own rules: voters that are not connected for long enough, a learner that is behind.
+    Etcd,
 }
 
 impl Observed {

@@ -1,7 +1,11 @@
 //! What is seen of a pod: the few facts that decisions are made on.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 use launch::{LaunchOrder, ORDER_ANNOTATION, Reason, Refused};
+
+use crate::Timestamp;
 
 /// The name of the container that runs etcd.
 pub(crate) const ETCD: &str = "etcd";
@@ -17,6 +21,10 @@ pub struct SeenPod {
     pub resource_version: String,
     /// The UID of its controller.
     pub owner_uid: Option<String>,
+    /// When it was made, by the API server's clock: what tells the older member from the newer.
+    pub created: Option<Timestamp>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// The label that names the attempt it was made in.
     pub attempt: Option<String>,
     /// The digest of what it was made from.
@@ -135,6 +143,8 @@ impl SeenPod {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
             owner_uid: owner.map(|owner| owner.uid.clone()),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            labels: metadata.labels.clone().unwrap_or_default(),
             attempt: metadata.labels.as_ref().and_then(|all| all.get(api::names::LABEL_ATTEMPT)).cloned(),
             inputs: annotation(api::names::ANNOTATION_INPUTS),
             order: match annotation(ORDER_ANNOTATION).as_deref().map(LaunchOrder::read) {

@@ -53,7 +53,7 @@ fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
         let why = format!("the spec has changed since pod {} was made", pod.name);
         return Some((BirthCause::SpecChanged, pod.name.clone(), why));
     }
-    let members = situation.desired.members(attempt);
+    let members = situation.desired.founders(attempt);
     let losses: Vec<(MemberName, String)> =
         members.into_iter().filter_map(|member| loss(situation, &member).map(|why| (member, why))).collect();
     let (member, why) = losses.first()?;

@@ -37,7 +37,7 @@ pub(super) fn begin(situation: &Situation<'_>, decision: &mut Decision, because:
         return false;
     }
     let attempt = Attempt { incarnation: birth.incarnation, token: observed.token.clone() };
-    let members = situation.desired.members(&attempt);
+    let members = situation.desired.founders(&attempt);
     let resource_version = observed.resource.resource_version.clone();
     decision.act = vec![
         Step::LatchBirth { resource_version, from, birth, because },

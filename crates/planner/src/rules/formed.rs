@@ -124,7 +124,8 @@ mod tests {
             ("a member is going", |world| world.pod(1).deleting = true),
             ("there is a fourth", |world| {
                 for ordinal in 0..3 {
-                    let fourth = ListedMember { id: MemberId(4), name: None, learner: false };
+                    let fourth =
+                        ListedMember { id: MemberId(4), name: None, peer_urls: vec![], learner: false };
                     world.change_answer(ordinal, |answer| answer.members.push(fourth));
                 }
             }),

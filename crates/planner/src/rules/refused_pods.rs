@@ -13,7 +13,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         return Flow::Next;
     }
     let mut again: Vec<MemberName> = Vec::new();
-    for member in situation.desired.members(&attempt) {
+    for member in situation.desired.founders(&attempt) {
         let refused = observed.refusal("Pod", member.as_str()).filter(|_| view.pod_of(&member).is_none());
         let Some(refused) = refused else { continue };
         let squatter =

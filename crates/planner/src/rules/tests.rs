@@ -91,7 +91,7 @@ fn facts(world: &World) -> Facts {
         let made = [0, 1]
             .map(attempt)
             .into_iter()
-            .find(|attempt| desired.members(attempt).contains(&member))
+            .find(|attempt| desired.founders(attempt).contains(&member))
             .unwrap();
         let object = crate::manifest::pod(&desired, &made, &member).unwrap();
         let served =

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::{
+    SeenList,
     fixture::{World, attempt, birth, desired},
     manifest,
 };
 
 fn pod(of: &Attempt, ordinal: usize) -> Pod {
     let desired = desired();
-    manifest::pod(&desired, of, &desired.members(of)[ordinal]).unwrap()
+    manifest::pod(&desired, of, &desired.founders(of)[ordinal]).unwrap()
 }
 
 fn create(of: &Attempt, ordinal: usize) -> Effect {
@@ -16,7 +17,7 @@ fn create(of: &Attempt, ordinal: usize) -> Effect {
 }
 
 fn facts(birth: Option<Birth>) -> Facts {
-    Facts { uid: "uid-1".to_owned(), birth, made: BTreeMap::new() }
+    Facts { uid: "uid-1".to_owned(), birth, ..Facts::default() }
 }
 
 /// The facts with pods of an attempt, each of which served.
@@ -68,7 +69,52 @@ fn grant(restart: bool) -> Effect {
 
 fn other_size(of: &Attempt) -> Effect {
     let desired = crate::fixture::desired_of(r#"{"size": 5}"#).unwrap();
-    Effect::CreatePod(Box::new(manifest::pod(&desired, of, &desired.members(of)[4]).unwrap()))
+    Effect::CreatePod(Box::new(manifest::pod(&desired, of, &desired.founders(of)[4]).unwrap()))
+}
+
+/// A formed cluster of these members: a voter is its number, a learner is negative; one above ten has never started.
+fn cluster(members: &[i64]) -> Facts {
+    let mut facts = with_pods(facts(Some(formed(1))), &attempt(1), 3);
+    facts.members = members
+        .iter()
+        .map(|number| MemberFact {
+            id: MemberId(number.unsigned_abs()),
+            name: format!("example-{}", number.unsigned_abs()),
+            learner: *number < 0,
+            started: number.abs() < 10,
+            caught_up: number.abs() < 9,
+        })
+        .collect();
+    facts.added.insert("example-used".to_owned());
+    facts
+}
+
+fn change(healthy: &[u64], change: MemberChange) -> Effect {
+    let healthy = healthy.iter().copied().map(MemberId).collect();
+    let list = SeenList { cluster_id: ClusterId(0xcc), members: vec![] };
+    let basis = Basis { through: "example-1".parse().unwrap(), through_id: MemberId(1), list, healthy };
+    Effect::ChangeMembership { basis, change }
+}
+
+fn add(name: &str, learner: bool) -> MemberChange {
+    let member = name.parse().unwrap();
+    let peer_url = desired().peer_url(&member).unwrap();
+    MemberChange::Add { member, peer_url, learner }
+}
+
+fn remove(id: u64) -> MemberChange {
+    MemberChange::Remove { id: MemberId(id) }
+}
+
+fn promote(id: u64) -> MemberChange {
+    MemberChange::Promote { id: MemberId(id) }
+}
+
+fn joining(name: &str) -> Effect {
+    let list = SeenList { cluster_id: ClusterId(0xcc), members: vec![] };
+    let (desired, name) = (desired(), name.parse().unwrap());
+    let pod = manifest::joining_pod(&desired, &attempt(1), &name, desired.version, &list).unwrap();
+    Effect::CreatePod(Box::new(pod))
 }
 
 #[test]
@@ -93,6 +139,16 @@ fn what_breaks_an_invariant_is_caught_and_named() {
         (born(), client(Some(&one)), Violation::TrafficBeforeFormed),
         (facts(Some(formed(2))), client(Some(&one)), Violation::TrafficBeforeFormed),
         (born(), orphan(), Violation::NotOwned),
+        (cluster(&[1, 2, 3]), joining("example-new"), Violation::PodBeforeMember),
+        (cluster(&[1, 2, 3]), change(&[1, 2], remove(1)), Violation::QuorumRisked),
+        (cluster(&[1, 2, 3]), change(&[1], remove(3)), Violation::QuorumRisked),
+        (cluster(&[1]), change(&[1], remove(1)), Violation::QuorumRisked),
+        (cluster(&[1, 2, 3]), change(&[1, 2], add("example-new", false)), Violation::QuorumRisked),
+        (cluster(&[1, 2, 3, -4]), change(&[1], promote(4)), Violation::QuorumRisked),
+        (cluster(&[1, 2, -3]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
+        (cluster(&[1, 2, 11]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
+        (cluster(&[1, 2]), change(&[1, 2], add("example-used", true)), Violation::NameAddedTwice),
+        (cluster(&[1, 2, -9]), change(&[1, 2], promote(9)), Violation::PromotedBehind),
     ];
     let mut seen = BTreeSet::new();
     for (facts, effect, violation) in table {
@@ -104,8 +160,13 @@ fn what_breaks_an_invariant_is_caught_and_named() {
 }
 
 #[test]
-fn what_creation_does_breaks_none_also_when_it_lands_late() {
+fn what_the_rules_do_breaks_none_also_when_it_lands_late() {
     let (one, two) = (attempt(1), attempt(2));
+    let used = |name: &str| {
+        let mut facts = cluster(&[1, 2, 3]);
+        facts.added.insert(name.to_owned());
+        facts
+    };
     let table = [
         ("the first birth", facts(None), latch(birth(1))),
         ("the next birth", with_pods(facts(Some(birth(1))), &one, 3), latch(birth(2))),
@@ -116,6 +177,16 @@ fn what_creation_does_breaks_none_also_when_it_lands_late() {
         ("an abandoned pod", with_pods(facts(Some(birth(2))), &one, 3), delete(&one)),
         ("a client Service without members", facts(None), client(None)),
         ("a client Service with them", facts(Some(formed(1))), client(Some(&one))),
+        ("a learner", cluster(&[1, 2, 3]), change(&[1, 2], add("example-new", true))),
+        ("a voter from one to two", cluster(&[1]), change(&[1], add("example-new", false))),
+        ("a voter beside healthy ones", cluster(&[1, 2, 3]), change(&[1, 2, 3], add("example-new", false))),
+        ("the pod of a new member", used("example-new"), joining("example-new")),
+        ("a dead voter of three", cluster(&[1, 2, 3]), change(&[1, 2], remove(3))),
+        ("a surplus voter of two", cluster(&[1, 2]), change(&[1, 2], remove(2))),
+        ("a learner that did not come up", cluster(&[1, -2]), change(&[1], remove(2))),
+        ("a member that somebody removed before", cluster(&[1, 2]), change(&[1, 2], remove(3))),
+        ("a learner that has caught up", cluster(&[1, -2]), change(&[1], promote(2))),
+        ("the pod of a removed member", cluster(&[1, 2]), delete(&one)),
     ];
     for (title, facts, effect) in table {
         assert_eq!(check(&facts, &effect), [], "{title}");

@@ -82,7 +82,7 @@ pub(crate) fn makes_a_missing_pod_again(desired: &Wanted, observed: &Observed) -
     let (Ok(wanted), Some(attempt)) = (desired, attempt(observed)) else { return plan };
     let there = |member: &MemberName| current(observed).any(|pod| pod.name == member.as_str());
     let members: Vec<MemberName> =
-        wanted.members(&attempt).into_iter().filter(|member| !there(member)).collect();
+        wanted.founders(&attempt).into_iter().filter(|member| !there(member)).collect();
     if !members.is_empty() && !is_formed(observed) {
         plan.steps = vec![Step::CreateMembers { attempt, members }];
     }
@@ -94,7 +94,7 @@ pub(crate) fn makes_lost_members_again_as_new(desired: &Wanted, observed: &Obser
     let (Ok(wanted), Some(attempt)) = (desired, attempt(observed)) else { return plan };
     let there = |member: &MemberName| current(observed).any(|pod| pod.name == member.as_str());
     let members: Vec<MemberName> =
-        wanted.members(&attempt).into_iter().filter(|member| !there(member)).collect();
+        wanted.founders(&attempt).into_iter().filter(|member| !there(member)).collect();
     if !members.is_empty() && is_formed(observed) {
         plan.steps = vec![Step::CreateMembers { attempt, members }];
     }
