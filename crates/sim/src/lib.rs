@@ -24,6 +24,7 @@ mod goal;
 mod hash;
 mod kubelet;
 mod laws;
+pub mod life;
 mod model;
 mod moves;
 mod replay;

@@ -91,7 +91,7 @@ impl<'a> Model<'a> {
             properties,
             distinct: world.has(Ingredient::Distinct),
             book: Book::default(),
-            guard: Guard::new(&cast)?,
+            guard: Guard::new(cast.wanted.version)?,
             planner,
             eyes: Eyes::new(&cast),
             cast,
