@@ -5,7 +5,9 @@ use crate::{cluster::EtcdClusterSpec, reasons::Reason};
 /// What a person who wrote this spec may want to know.
 #[must_use]
 pub fn advice(spec: &EtcdClusterSpec) -> Vec<Reason> {
-    spec.size.filter(|size| size % 2 == 0).map(|size| Reason::EvenSize { size }).into_iter().collect()
+    let even = spec.size.filter(|size| size % 2 == 0).map(|size| Reason::EvenSize { size });
+    let small = spec.size.filter(|size| (1..=2).contains(size)).map(|size| Reason::NoEviction { size });
+    even.into_iter().chain(small).collect()
 }
 
 #[cfg(test)]
@@ -13,10 +15,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_even_size_is_advised_against() {
-        for (size, advised) in [(1, false), (2, true), (3, false), (4, true), (7, false)] {
+    fn an_even_size_and_one_that_can_lose_nobody_are_advised_against() {
+        let table: [(i64, &[&str]); 5] =
+            [(1, &["NoEviction"]), (2, &["EvenSize", "NoEviction"]), (3, &[]), (4, &["EvenSize"]), (7, &[])];
+        for (size, advised) in table {
             let spec = EtcdClusterSpec { size: Some(size), ..Default::default() };
-            assert_eq!(!advice(&spec).is_empty(), advised, "{size}");
+            let words: Vec<&str> = advice(&spec).iter().map(Reason::as_str).collect();
+            assert_eq!(words, advised, "{size}");
         }
     }
 }

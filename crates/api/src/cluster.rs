@@ -1,5 +1,7 @@
 //! What users write: `EtcdCluster`, the cluster they want.
 
+use std::time::Duration;
+
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +106,10 @@ pub struct EtcdClusterSpec {
     #[x_kube(validation = rules::BOOTSTRAP)]
     pub bootstrap: Option<String>,
 
+    /// When a member that is down is replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member_replacement: Option<MemberReplacement>,
+
     /// How the members' pods are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodPolicy>,
@@ -111,6 +117,18 @@ pub struct EtcdClusterSpec {
     /// TLS between members and towards clients. Without it all traffic is in plain text.
     #[serde(rename = "TLS", skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPolicy>,
+}
+
+/// When a member that is down is replaced.
+#[derive(KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberReplacement {
+    /// For how many seconds a member that may come back (it is silent, it crashes, its node cannot be reached) is waited for before it is
+    /// replaced: 30 to 86400, by default 300. A member whose data is certainly gone is replaced at once. Nobody is replaced while
+    /// the others are no quorum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = rules::GRACE_SECONDS)]
+    pub grace_seconds: Option<i64>,
 }
 
 /// How a new cluster starts.
@@ -155,6 +173,15 @@ impl EtcdClusterSpec {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.paused.unwrap_or(false)
+    }
+
+    /// How long a member that may come back is waited for.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        let asked = self.member_replacement.as_ref().and_then(|replacement| replacement.grace_seconds);
+        Duration::from_secs(
+            asked.and_then(|seconds| seconds.try_into().ok()).unwrap_or(defaults::GRACE_SECONDS),
+        )
     }
 
     /// How a new cluster starts; nothing for a word that this operator does not know, which is no reason to guess.

@@ -56,7 +56,7 @@ pub enum ConditionType {
     Scaling,
     /// Members are being moved to `spec.version`.
     Upgrading,
-    /// The cluster lost its quorum and is being recovered.
+    /// Members are lost, and not replaced yet.
     Recovering,
     /// The operator has something to do and does it, or says what it waits for.
     Progressing,

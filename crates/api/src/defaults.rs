@@ -10,6 +10,8 @@ pub const REPOSITORY: &str = "quay.io/coreos/etcd";
 pub const VERSION: &str = "3.6.14";
 /// Image of the classic operator's DNS check, kept only to tell a value that someone chose.
 pub const BUSYBOX_IMAGE: &str = "busybox:1.28.0-glibc";
+/// How long a member that may come back is waited for, in seconds. It is not in the schema: what the book shows of a spec stays as it is.
+pub const GRACE_SECONDS: u64 = 300;
 /// How long a backup may take where its policy names no time, in seconds.
 pub const BACKUP_TIMEOUT_SECONDS: i64 = 60;
 /// The OSS endpoint of a backup that names none.

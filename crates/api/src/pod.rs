@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Affinity, EnvVar, PersistentVolumeClaimSpec, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
-        ResourceRequirements, Toleration,
+        Affinity, EnvVar, LocalObjectReference, PersistentVolumeClaimSpec, PodAffinityTerm, PodAntiAffinity,
+        PodSecurityContext, ResourceRequirements, Toleration, TopologySpreadConstraint,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -52,6 +52,29 @@ pub struct PodPolicy {
     /// Taints of nodes that members put up with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
+
+    /// How members are spread over nodes and zones. Without it they are spread over both where that is possible, and run all the same
+    /// where it is not. A constraint without a label selector is about the members of this cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+
+    /// The priority class of the pods: what may be preempted for them, and for what they may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    #[x_kube(validation = rules::PRIORITY_CLASS)]
+    pub priority_class_name: Option<String>,
+
+    /// Secrets in the same namespace with which images are pulled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
+
+    /// When the etcd image is pulled: IfNotPresent, the default, Always or Never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = rules::PULL_POLICY)]
+    pub image_pull_policy: Option<String>,
 
     /// Environment variables of the etcd container, such as `ETCD_AUTO_COMPACTION_RETENTION`. Variables that would change a member's
     /// identity, data directory, URLs, cluster or TLS are refused.

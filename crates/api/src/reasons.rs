@@ -58,16 +58,10 @@ reasons! {
     NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and making the cluster without it would be worse than waiting: {fields}";
     /// The spec has fields that do nothing.
     FieldsWithoutEffect { fields: String } = "FieldsWithoutEffect" => "these fields are set and have no effect: {fields}";
-    /// The old way of starting a cluster is asked for.
-    SeedNotYetSupported = "SeedNotYetSupported" => "this operator does not start clusters by a seed member (spec.bootstrap: Seed) yet; with Parallel, the default, all members start together";
-    /// The size was changed after the cluster had formed.
-    ResizeNotYetSupported { from: usize, to: usize } = "ResizeNotYetSupported" => "this operator does not change the size of a running cluster yet: it stays at {from} members, where {to} are asked for";
     /// The version was changed after the cluster had formed.
     UpgradeNotYetSupported { from: String, to: String } = "UpgradeNotYetSupported" => "this operator does not change the version of a running cluster yet: it stays at {from}, where {to} is asked for";
     /// Something else was changed after the cluster had formed.
     ChangeNotYetSupported { pod: String } = "ChangeNotYetSupported" => "this operator does not roll out changes to a running cluster yet: pod {pod} and its like stay as the spec was when they were made";
-    /// A member of a running cluster is lost.
-    ReplacementNotYetSupported { member: String, why: String } = "ReplacementNotYetSupported" => "member {member} is lost ({why}), and this operator does not replace members yet: nothing is added and nothing is removed";
     /// The whole kind is not served yet.
     KindNotYetSupported { kind: String } = "KindNotYetSupported" => "this operator does not act on {kind} resources yet; nothing is done with this one, and it is taken up when a version that does is installed";
     /// An even number of members.
@@ -123,6 +117,22 @@ reasons! {
     WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
     /// Nobody could be asked.
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
+    /// A member is lost, and there is no quorum that could remove it.
+    MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); it is replaced when a quorum of the others answers";
+    /// A member does not serve and may come back.
+    WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not answer ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
+    /// A member should leave, and the others could not do without it.
+    RemovalRisky { member: String, why: String } = "RemovalRisky" => "member {member} should leave ({why}), but the healthy members without it would be no quorum: it stays until more are healthy";
+    /// A member is on its way in.
+    WaitingForMemberJoined { member: String } = "WaitingForMemberJoined" => "member {member} joins the cluster";
+    /// A member should be added, and the others are not all up.
+    WaitingForMembersHealthy { healthy: usize, voters: usize } = "WaitingForMembersHealthy" => "a member is missing, and is added when the others are healthy: {healthy} of {voters} are";
+    /// Somebody added a member by hand and has not started it.
+    UnknownMember { member: String } = "UnknownMember" => "etcd lists member {member}, which this operator did not add and nobody has started; it is removed if that stays so";
+    /// Somebody added a member by hand and started it.
+    ForeignMember { member: String } = "ForeignMember" => "etcd lists member {member}, which somebody else added and started: the operator leaves it alone and changes the size no more until it is removed";
+    /// No pod of so small a cluster may be evicted.
+    NoEviction { size: i64 } = "NoEviction" => "a cluster of {size} can lose no member, so its pods cannot be evicted and draining their nodes waits";
     /// etcd itself refused a change of its membership.
     MembershipRefused { message: String } = "MembershipRefused" => "etcd refused a change of its members, which is tried again: {message}";
     /// A member answers for another cluster.

@@ -84,6 +84,10 @@ checks! {
     BOOTSTRAP: "self in ['Parallel', 'Seed']"
         => "bootstrap must be Parallel (all members at once) or Seed (one member, then the others join it)";
 
+    /// On `spec.memberReplacement.graceSeconds`.
+    GRACE_SECONDS: "self >= 30 && self <= 86400"
+        => "graceSeconds must be from 30 to 86400: a member that restarts needs some time, and one that is gone for a day does not come back";
+
     /// On `spec.pod.labels`.
     LABELS_RESERVED: "self.all(k, k != 'app' && !k.startsWith('etcd_') && !k.contains('etcd.database.coreos.com/'))"
         => "pod labels contain a reserved label: app, etcd_… and etcd.database.coreos.com/… belong to the operator";
@@ -99,6 +103,12 @@ checks! {
     /// On `spec.pod.nodeSelector`.
     NODE_SELECTOR: "self.all(k, k.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self[k].matches(r'^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))"
         => "nodeSelector needs node labels: keys like disk or example.com/disk and values of at most 63 letters, digits, '-', '_' and '.'";
+    /// On `spec.pod.priorityClassName`.
+    PRIORITY_CLASS: "self == '' || self.matches(r'^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$')"
+        => "priorityClassName must be the name of a PriorityClass";
+    /// On `spec.pod.imagePullPolicy`.
+    PULL_POLICY: "self in ['', 'Always', 'IfNotPresent', 'Never']"
+        => "imagePullPolicy must be IfNotPresent, Always or Never";
     /// On `spec.pod.etcdEnv`.
     ENV_NAMES: "self.all(e, e.name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$'))"
         => "etcdEnv needs names of letters, digits and '_' that do not start with a digit";

@@ -18,18 +18,26 @@ use launch::{
 /// it: it must not outlive the data.
 const SEAL_FILE: &str = "launcher-seal.json";
 
+/// What etcd calls its part of the data directory. It has no objection to a folder that is there, or to a file in it.
+const MEMBER: &str = "member";
+
 fn failed(attempted: &str, path: &Path, error: &io::Error) -> Refusal {
     Refusal::StorageFailed { attempted: format!("{attempted} {}", path.display()), why: error.to_string() }
 }
 
 /// What is there before etcd starts.
 pub(crate) fn look(data: &Path, marker: &Path) -> Result<Found, Refusal> {
-    Ok(Found { wal: has_wal(data)?, in_data: read_seal(data)?, on_marker: read_seal(marker)? })
+    Ok(Found {
+        wal: has_wal(data)?,
+        in_data: read_seal(data)?,
+        in_member: read_seal(&data.join(MEMBER))?,
+        on_marker: read_seal(marker)?,
+    })
 }
 
 /// Whether etcd has begun its log. It makes the log's folder complete under another name first, so a file means a log.
 fn has_wal(data: &Path) -> Result<bool, Refusal> {
-    let folder = data.join("member/wal");
+    let folder = data.join(MEMBER).join("wal");
     let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -53,9 +61,11 @@ fn read_seal(folder: &Path) -> Result<FoundSeal, Refusal> {
     }
 }
 
-/// Leaves the seals that are missing, the data directory's first.
+/// Leaves the seals that are missing, the marker's last.
 pub(crate) fn seal(order: &LaunchOrder, start: Start, data: &Path, marker: &Path) -> Result<(), Refusal> {
-    for (folder, missing) in [(data, start.seal_data), (marker, start.seal_marker)] {
+    let member = data.join(MEMBER);
+    let places = [(data, start.seal_data), (&member, start.seal_member), (marker, start.seal_marker)];
+    for (folder, missing) in places {
         if missing {
             write_seal(folder, &order.seal).map_err(|error| failed("sealing", folder, &error))?;
         }

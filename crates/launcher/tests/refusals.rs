@@ -62,6 +62,17 @@ fn a_container_restarts_on_its_data_and_never_without_it() {
 }
 
 #[test]
+fn a_member_that_lost_only_etcds_part_of_its_data_is_not_started_either() {
+    let pod = Pod::with_script(ETCD);
+    let first = order(&pod, Intent::Join);
+    assert!(pod.run(Some(&first)).status.success());
+    fs::remove_dir_all(pod.data().join("member")).unwrap();
+    // The seal beside it is still there, and the operator has not changed its order yet.
+    assert!(pod.data().join("launcher-seal.json").exists());
+    assert_eq!(pod.refusal(Some(&first)), "DataLost");
+}
+
+#[test]
 fn a_first_start_that_came_to_nothing_is_tried_again() {
     let pod = Pod::with_script(ETCD_THAT_GIVES_UP);
     let first = order(&pod, Intent::Join);

@@ -62,6 +62,13 @@ pub const RULES: &[Rule] = &[
         why: "names for members and for clients; they are deleted by Kubernetes, with their cluster",
     },
     Rule {
+        group: "policy",
+        resources: &["poddisruptionbudgets"],
+        verbs: &["create", "get", "list", "patch", "watch"],
+        used: Used::Always,
+        why: "so that draining nodes takes no quorum away",
+    },
+    Rule {
         group: "",
         resources: &["events"],
         verbs: &["create"],

@@ -4,7 +4,10 @@ use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use api::{EtcdCluster, Reason, names, scope::Scope};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::{DeserializeGuard, PartialObjectMeta},
@@ -78,13 +81,15 @@ async fn watch_clusters(place: &Where, context: &Arc<Context>, health: &Health, 
     let (pods, services) = (place.api::<PartialObjectMeta<Pod>>(), place.api::<PartialObjectMeta<Service>>());
     let labelled = config().labels(&format!("{}={}", names::LABEL_APP, names::LABEL_APP_VALUE));
     let of_pod = Waker { context: Arc::clone(context), store: store.clone() };
-    let of_service = of_pod.clone();
+    let (of_service, of_budget) = (of_pod.clone(), of_pod.clone());
+    let budgets = place.api::<PartialObjectMeta<PodDisruptionBudget>>();
     let (gone, ended) = gone_or_stopped(stop);
     let rounds = controller
         .with_config(Config::default().concurrency(CONCURRENCY))
         .watches(pods, labelled, move |pod| of_pod.wake(&pod, clusters_of_pod(&pod)))
         // Without a selector: who has a name that we need does not carry our labels.
         .watches(services, config(), move |service| of_service.wake(&service, clusters_of_service(&service)))
+        .watches(budgets, config(), move |budget| of_budget.wake(&budget, vec![budget.name_any()]))
         .reconcile_all_on(terms(&context.leadership))
         .graceful_shutdown_on(ended.clone())
         .run(wake, |_, never: &Infallible, _| match *never {}, Arc::clone(context))

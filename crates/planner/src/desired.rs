@@ -1,6 +1,6 @@
 //! What is wanted: a resource, checked and in our own words. Whoever holds a [`Desired`] can make every object of the cluster.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use api::{Bootstrap, EtcdCluster, PodPolicy, Reason, not_yet, not_yet::Unhonoured, validate};
 use launch::{ClientUrl, EtcdVersion, InvalidMember, MemberName, PeerUrl, Scheme};
@@ -59,6 +59,8 @@ pub struct Desired {
     pub pod: PodPolicy,
     /// Whether to do nothing.
     pub paused: bool,
+    /// How long a member that may come back is waited for.
+    pub grace: Duration,
     /// Fields that this operator does not carry out, and without which no pod is made.
     pub held_back: Vec<Unhonoured>,
     /// Fields that are set and do nothing.
@@ -92,6 +94,7 @@ impl Desired {
             bootstrap,
             pod: spec.pod.clone().unwrap_or_default(),
             paused: spec.is_paused(),
+            grace: spec.grace(),
             held_back,
             without_effect,
             advice: api::advice::advice(spec),
@@ -148,15 +151,15 @@ impl Desired {
         attempt.members(&self.name, count)
     }
 
-    /// A digest of what the user asked for that a pod is made from. It says whether a pod is as the spec wants it. Our own
+    /// A digest of what the user asked for that a pod is made from. It says whether a pod is as the spec wants it. How many members
+    /// there are is no part of it: members come and go one by one, and the others stay as they are. Our own
     /// builders and the launcher's image are no part of it: upgrading the operator must not touch anybody's members.
     #[must_use]
     pub fn inputs(&self) -> String {
         let policy = PodPolicy { busybox_image: None, dns_timeout_in_second: None, ..self.pod.clone() };
         // A policy came from JSON, so it goes back into it; were that ever to fail, all policies would count as one.
         let policy = serde_json::to_string(&policy).unwrap_or_default();
-        let (size, version) = (self.size.to_string(), self.version.to_string());
-        digest::short(&["inputs", &size, &version, &self.repository, &policy], 16)
+        digest::short(&["inputs", &self.version.to_string(), &self.repository, &policy], 16)
     }
 }
 
@@ -211,11 +214,14 @@ mod tests {
     fn inputs_change_with_what_a_pod_is_made_from_and_with_nothing_else() {
         let inputs = |spec: &str| fixture::desired_of(spec).unwrap().inputs();
         let plain = inputs(r#"{"size": 3}"#);
-        for same in [r#"{"size": 3, "paused": true}"#, r#"{"size": 3, "pod": {"DNSTimeoutInSecond": 5}}"#] {
+        for same in [
+            r#"{"size": 1}"#,
+            r#"{"size": 3, "paused": true}"#,
+            r#"{"size": 3, "pod": {"DNSTimeoutInSecond": 5}}"#,
+        ] {
             assert_eq!(inputs(same), plain, "{same}");
         }
         for other in [
-            r#"{"size": 1}"#,
             r#"{"size": 3, "version": "3.5.33"}"#,
             r#"{"size": 3, "repository": "mirror/etcd"}"#,
             r#"{"size": 3, "pod": {"nodeSelector": {"a": "b"}}}"#,

@@ -122,6 +122,98 @@ impl World {
         world
     }
 
+    /// So many members of a formed cluster, everything in its place; the first leads, the last is the newest.
+    pub(crate) fn formed_of(size: usize) -> Self {
+        let mut world = Self::new(&format!(r#"{{"size": {size}}}"#));
+        world.born(birth(1).formed("cc".to_owned()));
+        world.observed.budget =
+            SeenBudget::from_budget(&manifest::budget(&desired(), &attempt(1), size), "uid-1");
+        for (ordinal, name) in attempt(1).members("example", size).iter().enumerate() {
+            world.add_pod(&attempt(1), name);
+            let pod = world.pod(ordinal);
+            pod.created = Some(format!("2026-01-01T00:00:0{ordinal}Z").parse().unwrap());
+            if let OrderSeen::Order(order) = &mut pod.order {
+                order.intent = Intent::Restart;
+            }
+        }
+        for ordinal in 0..size {
+            world.answer(ordinal);
+        }
+        let list: Vec<ListedMember> = (0..size).map(|ordinal| world.listed(ordinal)).collect();
+        world.change_all(|answer| answer.members = list.clone());
+        world
+    }
+
+    fn listed(&self, ordinal: usize) -> ListedMember {
+        let (id, name) = (MemberId(u64::try_from(ordinal).unwrap() + 1), self.name(ordinal));
+        let url = desired().peer_url(&name).unwrap().to_string();
+        ListedMember { id, name: Some(name.to_string()), peer_urls: vec![url], learner: false }
+    }
+
+    /// The pod at this place is gone, and so is its answer.
+    pub(crate) fn drop_pod(&mut self, ordinal: usize) {
+        let name = self.name(ordinal);
+        self.observed.pods.retain(|pod| pod.name != name.as_str());
+        self.observed.members.remove(&name);
+    }
+
+    /// Changes every answer.
+    pub(crate) fn change_all(&mut self, change: impl Fn(&mut Answer)) {
+        for seen in self.observed.members.values_mut() {
+            if let SeenMember::Known(answer) = seen
+                && !answer.learner
+            {
+                change(answer);
+            }
+        }
+    }
+
+    /// Somebody takes the member at this place out of etcd's list.
+    pub(crate) fn unlist(&mut self, ordinal: usize) {
+        let id = MemberId(u64::try_from(ordinal).unwrap() + 1);
+        self.observed.members.remove(&self.name(ordinal));
+        self.change_all(|answer| answer.members.retain(|member| member.id != id));
+    }
+
+    /// Somebody adds a member to etcd's list.
+    pub(crate) fn list(&mut self, id: u64, name: Option<&str>, url: &str, learner: bool) {
+        let (name, peer_urls) = (name.map(str::to_owned), vec![url.to_owned()]);
+        let member = ListedMember { id: MemberId(id), name, peer_urls, learner };
+        self.change_all(|answer| answer.members.push(member.clone()));
+    }
+
+    /// A learner with this address joins, runs and has all that the others have.
+    pub(crate) fn join(&mut self, url: &str, learner: bool) {
+        let name = url.trim_start_matches("http://").split('.').next().unwrap().to_owned();
+        self.list(9, Some(&name), url, learner);
+        let mut pod = self.pod(0).clone();
+        (pod.name, pod.uid, pod.ready) = (name.clone(), format!("uid-of-{name}"), Readiness::NotReady);
+        pod.labels.insert("etcd_node".to_owned(), name.clone());
+        self.observed.pods.push(pod);
+        let (member_id, linearizable) = (MemberId(9), false);
+        let first = self.observed.answer(self.name(0).as_str()).unwrap().clone();
+        let answer = Answer { member_id, learner, linearizable, ..first };
+        self.observed.members.insert(name.parse().unwrap(), SeenMember::Known(answer));
+    }
+
+    pub(crate) fn change_learner(&mut self, change: impl FnOnce(&mut Answer)) {
+        let learners = self.observed.members.values_mut();
+        for seen in learners.filter(|seen| seen.answer().is_some_and(|answer| answer.learner)) {
+            if let SeenMember::Known(answer) = seen {
+                return change(answer);
+            }
+        }
+    }
+
+    pub(crate) fn silence_learner(&mut self) {
+        let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for: Duration::ZERO };
+        for seen in self.observed.members.values_mut() {
+            if seen.answer().is_some_and(|answer| answer.learner) {
+                *seen = unknown.clone();
+            }
+        }
+    }
+
     /// Latches a birth and has the Services follow it.
     pub(crate) fn born(&mut self, birth: Birth) {
         let attempt = Attempt::of(&birth).unwrap();
@@ -142,7 +234,11 @@ impl World {
     }
 
     pub(crate) fn add_pod(&mut self, attempt: &Attempt, name: &MemberName) {
-        let mut pod = manifest::pod(&desired(), attempt, name).unwrap();
+        self.add_pod_of(&desired(), attempt, name);
+    }
+
+    pub(crate) fn add_pod_of(&mut self, desired: &Desired, attempt: &Attempt, name: &MemberName) {
+        let mut pod = manifest::pod(desired, attempt, name).unwrap();
         pod.metadata.uid = Some(format!("uid-of-{name}"));
         pod.metadata.resource_version = Some("3".to_owned());
         let mut seen = SeenPod::from_pod(&pod);
@@ -163,11 +259,6 @@ impl World {
     /// The member at this place runs, answers and is ready.
     pub(crate) fn answer(&mut self, ordinal: usize) {
         let id = |n: usize| MemberId(u64::try_from(n).unwrap() + 1);
-        let listed = |n| {
-            let name = self.name(n);
-            let url = desired().peer_url(&name).unwrap().to_string();
-            ListedMember { id: id(n), name: Some(name.to_string()), peer_urls: vec![url], learner: false }
-        };
         let answer = Answer {
             member_id: id(ordinal),
             cluster_id: ClusterId(0xcc),
@@ -178,7 +269,7 @@ impl World {
             applied: Some(9),
             version: Some(desired().version),
             linearizable: true,
-            members: (0..3).map(listed).collect(),
+            members: (0..3).map(|ordinal| self.listed(ordinal)).collect(),
         };
         self.observed.members.insert(self.name(ordinal), SeenMember::Known(answer));
         let pod = self.pod(ordinal);

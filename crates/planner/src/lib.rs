@@ -4,8 +4,8 @@
 //! is to be done and what it was decided on; [`Step::lower`] turns it into [`Effect`]s, which the operator carries out against
 //! the real world and `sim` against its model. [`safety`] holds the invariants that no effect may break.
 //!
-//! So far a cluster is created and destroyed here. What comes later (resize, replacement, upgrade, seed bootstrap) is not
-//! done and is said: the plan waits with a reason, and neither adds nor removes a member.
+//! Clusters are created, resized, healed and destroyed here. What comes later (upgrades, other changes to running members) is not
+//! done and is said: the plan waits with a reason.
 
 mod attempt;
 mod desired;
@@ -13,6 +13,7 @@ mod digest;
 mod effect;
 mod id;
 pub mod manifest;
+mod membership;
 mod observed;
 mod plan;
 mod rules;

@@ -1,6 +1,6 @@
 //! What the status should say: the fields of the classic operator, and conditions that hold now and not from memory.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use api::{
     Condition, ConditionStatus, ConditionType, EtcdClusterStatus, MembersStatus, Phase, Reason, condition,
@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
     Desired, Observed, Problem, Step, Waiting,
+    membership::{Fate, Membership},
     observed::{OrderSeen, PodPhase, SeenPod, SeenService},
     rules::Decision,
     view::View,
@@ -117,13 +118,12 @@ fn conditions(desired: Option<&Desired>, view: &View<'_>, decision: &Decision) -
     let resource = &view.observed.resource;
     let previous = resource.status.conditions.as_deref().unwrap_or_default();
     let now = Time(view.observed.now);
-    let scaling = desired
-        .filter(|_| view.birth.is_some_and(|birth| !birth.formed))
-        .map(|desired| (ConditionStatus::True, vec![Reason::ScalingUp { from: 0, to: desired.size }]));
+    let membership = Membership::of(view);
     let all = [
         (ConditionType::Available, Some(available(view, decision))),
         (ConditionType::Progressing, Some(progressing(view, decision))),
-        (ConditionType::Scaling, scaling),
+        (ConditionType::Scaling, desired.and_then(|desired| scaling(view, membership.as_ref(), desired))),
+        (ConditionType::Recovering, recovering(view, membership.as_ref())),
         (ConditionType::SpecAccepted, accepted(desired, decision)),
         (ConditionType::FieldsIgnored, ignored(desired)),
     ];
@@ -141,6 +141,45 @@ fn conditions(desired: Option<&Desired>, view: &View<'_>, decision: &Decision) -
 }
 
 type Said = (ConditionStatus, Vec<Reason>);
+
+/// Whether members come or go; no condition while none do.
+fn scaling(view: &View<'_>, membership: Option<&Membership<'_>>, desired: &Desired) -> Option<Said> {
+    let to = desired.size;
+    let reason = match membership {
+        None if view.birth.is_some_and(|birth| !birth.formed) => Reason::ScalingUp { from: 0, to },
+        None => return None,
+        Some(membership) => {
+            let voters = membership.voters().count();
+            // A learner that nobody needs any more is also one too many.
+            let members = membership.seats.len();
+            match (voters.cmp(&to), members.cmp(&to)) {
+                (Ordering::Less, _) => Reason::ScalingUp { from: voters, to },
+                (_, Ordering::Greater) => Reason::ScalingDown { from: members, to },
+                _ => return None,
+            }
+        }
+    };
+    Some((ConditionStatus::True, vec![reason]))
+}
+
+/// Whether members are lost and not replaced yet; no condition while none are.
+fn recovering(view: &View<'_>, membership: Option<&Membership<'_>>) -> Option<Said> {
+    let lost: Vec<Reason> = match membership {
+        None if !view.is_formed() => return None,
+        None => {
+            let lost = view.current().filter_map(|pod| Some((pod.name.clone(), pod.loss()?)));
+            lost.map(|(member, why)| Reason::MemberLost { member, why }).collect()
+        }
+        Some(membership) => membership
+            .voters()
+            .filter_map(|seat| match &seat.fate {
+                Fate::Lost(why) => Some(Reason::MemberLost { member: seat.title(), why: why.clone() }),
+                _ => None,
+            })
+            .collect(),
+    };
+    (!lost.is_empty()).then_some((ConditionStatus::True, lost))
+}
 
 /// Available only while somebody read through a quorum. Ready pods that we cannot ask are a doubt, not an outage.
 fn available(view: &View<'_>, decision: &Decision) -> Said {
@@ -190,7 +229,12 @@ fn progressing(view: &View<'_>, decision: &Decision) -> Said {
         return (if passing { ConditionStatus::True } else { ConditionStatus::False }, reasons);
     }
     let doing = match decision.act.first() {
-        Some(Step::DeleteAbandonedPod { pod, .. }) => Reason::WaitingForPodGone { pod: pod.clone() },
+        Some(Step::DeleteAbandonedPod { pod, .. } | Step::DeleteRemovedPod { pod, .. }) => {
+            Reason::WaitingForPodGone { pod: pod.clone() }
+        }
+        Some(Step::AddMember { member, .. } | Step::CreateJoiningPod { member, .. }) => {
+            Reason::WaitingForMemberJoined { member: member.to_string() }
+        }
         _ if view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
         _ => on_the_way(view, decision),
     };

@@ -6,7 +6,7 @@ use launch::MemberName;
 use crate::{
     attempt::Attempt,
     id::MemberId,
-    observed::{Answer, Observed, SeenPod},
+    observed::{Answer, Observed, OrderSeen, SeenPod},
 };
 
 /// The largest cluster there is.
@@ -48,12 +48,15 @@ impl<'a> View<'a> {
         self.birth.is_some_and(|birth| birth.formed)
     }
 
-    /// What a pod of ours is. Its name decides before its label: labels can be edited, and a member must not be deleted for it.
+    /// What a pod of ours is. Its name and its order decide before its label: labels can be edited, and a member must not be
+    /// deleted for it.
     pub(crate) fn kinship(&self, pod: &SeenPod) -> Kinship {
         let Some(attempt) = &self.attempt else { return Kinship::Strange };
         let label = pod.attempt.as_deref();
-        if self.names.iter().any(|name| name.as_str() == pod.name) || label == Some(attempt.label().as_str())
-        {
+        let by_name = self.names.iter().any(|name| name.as_str() == pod.name);
+        // A member that joined later has a name of its own; its order says which cluster it is in.
+        let by_order = matches!(&pod.order, OrderSeen::Order(order) if order.seal.token == attempt.token);
+        if by_name || by_order || label == Some(attempt.label().as_str()) {
             return Kinship::Current;
         }
         match label.and_then(Attempt::incarnation_in) {
@@ -108,6 +111,8 @@ impl<'a> View<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::fixture::{World, attempt};
 
@@ -116,6 +121,14 @@ mod tests {
         let mut world = World::forming();
         let stray = attempt(1).member("example", 0).unwrap();
         world.add_pod(&attempt(1), &stray);
+        let joined = SeenPod {
+            name: "example-other".to_owned(),
+            attempt: None,
+            labels: BTreeMap::new(),
+            ..world.pod(3).clone()
+        };
+        assert_eq!(View::of(&world.observed).kinship(&joined), Kinship::Current, "by its order");
+        world.pod(3).order = OrderSeen::Missing;
         let table = [
             (stray.as_str(), Some("0-x"), Kinship::Current),
             (stray.as_str(), None, Kinship::Current),

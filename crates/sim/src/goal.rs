@@ -100,8 +100,15 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> 
     let unreachable = attempt.pods().any(|id| state.pod(id).exists() && state.pod(id).has(Mark::NodeLost));
     match up {
         3 => waits.is_empty().then_some(End::Running),
-        2 => says(&["ReplacementNotYetSupported", "WaitingForPodReady", "LauncherRefused", "MemberCrashing"])
-            .then_some(End::Degraded),
+        2 => says(&[
+            "MemberLost",
+            "WaitingForMemberBack",
+            "WaitingForQuorum",
+            "WaitingForPodReady",
+            "LauncherRefused",
+            "MemberCrashing",
+        ])
+        .then_some(End::Degraded),
         1 => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ => says(&["DataLost"]).then_some(End::Lost),

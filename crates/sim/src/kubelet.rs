@@ -51,7 +51,7 @@ fn found(data: Data, seal: &Seal) -> Found {
         Data::Log => (true, own(), own()),
         Data::DataLost => (false, FoundSeal::Absent, own()),
     };
-    Found { wal, in_data, on_marker }
+    Found { wal, in_member: in_data.clone(), in_data, on_marker }
 }
 
 /// Whether a pod's container can be started.

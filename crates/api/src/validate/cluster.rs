@@ -69,6 +69,9 @@ pub(super) fn check(object: &EtcdCluster, findings: &mut Findings) {
         text.is_empty() || version::normalise(text).is_ok()
     });
     findings.check(spec.bootstrap().is_some(), "spec.bootstrap", rules::BOOTSTRAP);
+    let grace = spec.member_replacement.as_ref().and_then(|replacement| replacement.grace_seconds);
+    let path = "spec.memberReplacement.graceSeconds";
+    findings.check(grace.is_none_or(|grace| (30..=86400).contains(&grace)), path, rules::GRACE_SECONDS);
     if let Some(pod) = &spec.pod {
         check_pod(pod, findings);
     }
@@ -105,6 +108,13 @@ fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
     if let Some(resources) = &pod.resources {
         check_resources(resources, findings);
     }
+    let (class, policy) = (pod.priority_class_name.as_deref(), pod.image_pull_policy.as_deref());
+    findings.field(class, "spec.pod.priorityClassName", rules::PRIORITY_CLASS, |text| {
+        text.is_empty() || grammar::is_object_name(text)
+    });
+    findings.field(policy, "spec.pod.imagePullPolicy", rules::PULL_POLICY, |text| {
+        matches!(text, "" | "Always" | "IfNotPresent" | "Never")
+    });
     findings.field(pod.etcd_env.as_ref(), "spec.pod.etcdEnv", rules::ENV_NAMES, |env| {
         env.iter().all(|variable| grammar::is_env_name(&variable.name))
     });

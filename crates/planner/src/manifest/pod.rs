@@ -85,6 +85,8 @@ fn spec(desired: &Desired, attempt: &Attempt, member: &MemberName, version: Etcd
         affinity: policy.affinity_for(&desired.name),
         tolerations: Some(tolerations(policy.tolerations.as_deref().unwrap_or_default())),
         topology_spread_constraints: Some(spread(desired, attempt)),
+        priority_class_name: policy.priority_class_name.clone().filter(|name| !name.is_empty()),
+        image_pull_secrets: policy.image_pull_secrets.clone().filter(|secrets| !secrets.is_empty()),
         ..Default::default()
     }
 }
@@ -109,8 +111,7 @@ fn etcd_container(desired: &Desired, version: EtcdVersion) -> Container {
     Container {
         name: observed::ETCD.to_owned(),
         image: Some(desired.image_of(version)),
-        // A tag can be moved; what runs must not change because a container restarted.
-        image_pull_policy: Some("IfNotPresent".to_owned()),
+        image_pull_policy: Some(pull_policy(desired)),
         command: Some(words(&[LAUNCHER, "run"])),
         env: Some(env),
         ports: Some(vec![container_port("server", PEER_PORT), container_port("client", CLIENT_PORT)]),
@@ -168,17 +169,29 @@ fn tolerations(asked: &[Toleration]) -> Vec<Toleration> {
     asked.iter().cloned().chain(ours).collect()
 }
 
-/// Members are spread over nodes and zones where that is possible; where it is not, they run all the same.
+/// A tag can be moved, and what runs must not change because a container restarted: unless somebody asks for just that.
+fn pull_policy(desired: &Desired) -> String {
+    let asked = desired.pod.image_pull_policy.clone().filter(|policy| !policy.is_empty());
+    asked.unwrap_or_else(|| "IfNotPresent".to_owned())
+}
+
+/// What was asked for; or members are spread over nodes and zones where that is possible, and run all the same where it is not.
 fn spread(desired: &Desired, attempt: &Attempt) -> Vec<TopologySpreadConstraint> {
+    let members =
+        LabelSelector { match_labels: Some(attempt_labels(&desired.name, attempt)), ..Default::default() };
+    if let Some(asked) = &desired.pod.topology_spread_constraints {
+        let about_members = |constraint: &TopologySpreadConstraint| TopologySpreadConstraint {
+            label_selector: constraint.label_selector.clone().or_else(|| Some(members.clone())),
+            ..constraint.clone()
+        };
+        return asked.iter().map(about_members).collect();
+    }
     let keys = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
     keys.map(|key| TopologySpreadConstraint {
         max_skew: 1,
         topology_key: key.to_owned(),
         when_unsatisfiable: "ScheduleAnyway".to_owned(),
-        label_selector: Some(LabelSelector {
-            match_labels: Some(attempt_labels(&desired.name, attempt)),
-            ..Default::default()
-        }),
+        label_selector: Some(members.clone()),
         ..Default::default()
     })
     .to_vec()
@@ -226,6 +239,26 @@ mod tests {
     fn a_pod_is_as_written_down() {
         fixture::golden("pod-plain", &pod_of(r#"{"size": 3}"#));
         fixture::golden("pod-with-policy", &pod_of(fixture::EVERY_POLICY));
+    }
+
+    #[test]
+    fn where_members_run_and_with_what_is_taken_from_the_spec() {
+        let spec = pod_of(
+            r#"{"size": 3, "pod": {"priorityClassName": "high", "imagePullSecrets": [{"name": "s"}],
+                "imagePullPolicy": "Always", "topologySpreadConstraints": [
+                    {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]}}"#,
+        )
+        .spec
+        .unwrap();
+        assert_eq!(spec.priority_class_name.as_deref(), Some("high"));
+        assert_eq!(spec.image_pull_secrets.unwrap()[0].name, "s");
+        assert_eq!(spec.containers[0].image_pull_policy.as_deref(), Some("Always"));
+        let [constraint] = &spec.topology_spread_constraints.unwrap()[..] else { panic!("not one") };
+        assert_eq!((constraint.max_skew, constraint.topology_key.as_str()), (2, "rack"));
+        assert!(
+            constraint.label_selector.as_ref().unwrap().match_labels.is_some(),
+            "of this cluster's members"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! started, voted and came back empty under its name can undo what the others hold for decided (invariant I5). So a name is used for
 //! one creation, right after the latch. The exception is a pod that the API server refused: that one is known not to exist.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{Birth, Event, Reason};
 use launch::MemberName;
@@ -13,7 +13,8 @@ use launch::MemberName;
 use super::{Decision, Flow, Situation, after, first_birth};
 use crate::{
     Waiting,
-    observed::{ContainerState, SeenMember, SeenPod},
+    observed::{OrderSeen, Readiness, SeenMember, SeenPod},
+    safety,
     step::BirthCause,
 };
 
@@ -54,12 +55,25 @@ fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
         return Some((BirthCause::SpecChanged, pod.name.clone(), why));
     }
     let members = situation.desired.founders(attempt);
+    // The first members are told of each other, and of nobody else.
+    let told = situation.view.current().find(|pod| match &pod.order {
+        OrderSeen::Order(order) => safety::initial_cluster(order) != names(&members),
+        OrderSeen::Missing | OrderSeen::Unreadable => false,
+    });
+    if let Some(pod) = told {
+        let why = format!("the spec asks for other members than pod {} was told of", pod.name);
+        return Some((BirthCause::SpecChanged, pod.name.clone(), why));
+    }
     let losses: Vec<(MemberName, String)> =
         members.into_iter().filter_map(|member| loss(situation, &member).map(|why| (member, why))).collect();
     let (member, why) = losses.first()?;
     let why = format!("member {member} is lost, {why}");
     let (member, lost) = (member.to_string(), losses.iter().map(|(member, _)| member.clone()).collect());
     Some((BirthCause::Lost(lost), member, why))
+}
+
+fn names(members: &[MemberName]) -> BTreeSet<String> {
+    members.iter().map(ToString::to_string).collect()
 }
 
 /// Why a member is lost, if it is. One that never started is not: it is waited for.
@@ -71,13 +85,14 @@ fn loss(situation: &Situation<'_>, member: &MemberName) -> Option<String> {
     pod.loss().or_else(|| silence(situation, pod, member))
 }
 
-/// A process that runs as far as anybody knows, and has said nothing for minutes.
+/// A member that has started as far as anybody knows, or whose node does not tell, and that has said nothing for minutes. That it
+/// waits for its next start (in back-off) changes nothing: on a node that is gone that never comes.
 fn silence(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Option<String> {
     let Some(SeenMember::Unknown { silent_for, .. }) = situation.observed.members.get(member) else {
         return None;
     };
-    let runs = pod.etcd().is_some_and(|etcd| etcd.state == ContainerState::Running);
-    let lost = runs && !pod.is_ready() && *silent_for >= SILENCE;
+    let unheard_of = pod.ready == Readiness::Unknown && pod.node.is_some();
+    let lost = (pod.may_have_started() || unheard_of) && !pod.is_ready() && *silent_for >= SILENCE;
     lost.then(|| format!("it has not answered for {} minutes", silent_for.as_secs() / 60))
 }
 
@@ -87,7 +102,7 @@ mod tests {
     use crate::{
         RefusalClass, RefusedObject, Step,
         fixture::{World, birth, container, desired_of, ended, waiting},
-        observed::PodPhase,
+        observed::{ContainerState, PodPhase},
     };
 
     fn refuse(world: &mut World, ordinal: usize) {
@@ -112,7 +127,18 @@ mod tests {
 
     #[test]
     fn a_lost_member_ends_the_attempt() {
-        let table: [(&str, Change); 9] = [
+        let table: [(&str, Change); 11] = [
+            ("its node is gone while it waits for its next start", |w| {
+                w.silence(1, SILENCE);
+                let mut etcd = container(waiting("CrashLoopBackOff", "back-off"));
+                (etcd.last_end, etcd.restarts) = (Some(ended("killed")), 1);
+                w.pod(1).containers = vec![etcd];
+            }),
+            ("its node is gone before it started", |w| {
+                w.silence(1, SILENCE);
+                w.pod(1).ready = Readiness::Unknown;
+                w.pod(1).node = Some("node".to_owned());
+            }),
             ("a pod is gone", |w| drop(w.observed.pods.remove(1))),
             ("all pods are gone", |w| w.observed.pods.clear()),
             ("a pod is being deleted", |w| w.pod(1).deleting = true),
@@ -194,12 +220,37 @@ mod tests {
             world.desired = desired_of(spec);
             assert!(abandons(&world), "{spec}");
         }
+        let mut seed = World::forming();
+        seed.desired = desired_of(r#"{"size": 3, "bootstrap": "Seed"}"#);
+        assert!(abandons(&seed), "the seed would have been told of two others");
+    }
+
+    #[test]
+    fn a_seed_that_is_lost_before_the_cluster_had_formed_makes_way_and_its_size_may_change() {
+        let seed = || {
+            let mut world = World::new(r#"{"size": 3, "bootstrap": "Seed"}"#);
+            world.born(birth(1));
+            let desired = world.desired.clone().unwrap();
+            world.add_pod_of(
+                &desired,
+                &crate::fixture::attempt(1),
+                &desired.founders(&crate::fixture::attempt(1))[0],
+            );
+            world
+        };
+        assert!(!abandons(&seed()), "{:?}", seed().plan());
+        let mut larger = seed();
+        larger.desired = desired_of(r#"{"size": 5, "bootstrap": "Seed"}"#);
+        assert!(!abandons(&larger));
+        let mut lost = seed();
+        lost.observed.pods.clear();
+        assert!(abandons(&lost));
     }
 
     #[test]
     fn a_formed_cluster_is_never_abandoned_whatever_is_lost() {
         let losses: [Change; 3] = [
-            |w| drop(w.observed.pods.remove(1)),
+            |w| w.drop_pod(1),
             |w| {
                 w.observed.pods.clear();
                 w.observed.members.clear();
@@ -209,7 +260,7 @@ mod tests {
         for change in losses {
             let mut world = World::formed();
             change(&mut world);
-            assert!(world.plan().steps.iter().all(|step| !step.is_risky()), "{:?}", world.steps());
+            assert!(!world.steps().contains(&"LatchBirth"), "{:?}", world.steps());
         }
     }
 

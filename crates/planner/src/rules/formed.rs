@@ -11,7 +11,8 @@ use super::{Decision, Flow, Situation, after};
 use crate::{
     Waiting,
     id::ClusterId,
-    observed::Answer,
+    observed::{Answer, OrderSeen},
+    safety::initial_cluster,
     status::FRESH,
     step::Step,
     view::{MAX_SIZE, View},
@@ -67,7 +68,12 @@ fn formed_cluster(view: &View<'_>) -> Option<ClusterId> {
         let pod = view.pod_of(&name).filter(|pod| pod.loss().is_none())?;
         let answer = view.observed.answer(&pod.name)?;
         let agrees = answer.linearizable && !answer.learner && View::listed_ids(answer) == listed;
-        if !agrees || answer.cluster_id != list.cluster_id {
+        // Somebody may have taken a member out again; with whom the attempt began is in the order.
+        let complete = match &pod.order {
+            OrderSeen::Order(order) => initial_cluster(order).len() == listed.len(),
+            OrderSeen::Missing | OrderSeen::Unreadable => true,
+        };
+        if !agrees || !complete || answer.cluster_id != list.cluster_id {
             return None;
         }
         ids.insert(answer.member_id);
@@ -107,7 +113,11 @@ mod tests {
     #[test]
     fn one_doubt_is_enough_to_wait() {
         type Change = fn(&mut World);
-        let table: [(&str, Change); 10] = [
+        let table: [(&str, Change); 11] = [
+            ("one was taken out by hand, and its pod is gone", |world| {
+                world.unlist(2);
+                world.drop_pod(2);
+            }),
             ("a member is silent", |world| world.silence(2, Duration::ZERO)),
             ("a member was not asked", |world| world.observed.members.clear()),
             ("a member cannot read", |world| world.change_answer(1, |answer| answer.linearizable = false)),

@@ -2,22 +2,32 @@
 
 mod abandon;
 mod adoption;
+mod budget;
 mod deleting;
 mod empty_start;
 mod first_birth;
 mod formed;
+mod join;
+mod labels;
 mod later;
+mod leave;
 mod members;
 mod not_supported;
 mod paused;
+mod quorum_lost;
 mod refused_pods;
+mod removed_pods;
 mod services;
+mod shrink;
 mod spec_rejected;
 mod strays;
 
 use std::time::Duration;
 
-use crate::{Desired, Observed, Problem, Step, Timestamp, Waiting, attempt::Attempt, view::View};
+use crate::{
+    Desired, Observed, Problem, Step, Timestamp, Waiting, attempt::Attempt, membership::Membership,
+    view::View,
+};
 
 /// Whether the next rule is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +64,20 @@ const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
     services::ask,
     // Pods of attempts that were abandoned are deleted, one in a round.
     strays::ask,
+    // A pod that has lost the labels by which it is found gets them back.
+    labels::ask,
+    // Without a quorum nothing is changed, and it is said who is missing.
+    quorum_lost::ask,
+    // A pod whose member is not in etcd is deleted.
+    removed_pods::ask,
+    // A member that is lost, or has had its time, is removed.
+    leave::ask,
+    // A cluster that is larger than it should be loses a member.
+    shrink::ask,
+    // A cluster that is smaller than it should be gets one.
+    join::ask,
+    // The budget asks for a quorum of the voters that there are.
+    budget::ask,
     // What each member waits for is said.
     members::ask,
     // What a formed cluster needs and this operator does not do yet is said, and not done.
@@ -65,6 +89,8 @@ struct Situation<'a> {
     desired: &'a Desired,
     observed: &'a Observed,
     view: View<'a>,
+    /// The members of a formed cluster, while a quorum tells who they are.
+    membership: Option<Membership<'a>>,
 }
 
 /// What the rules have decided so far.
@@ -134,7 +160,9 @@ fn ask_all(desired: &Result<Desired, Vec<Problem>>, observed: &Observed, decisio
         // A spec that breaks rules changes nothing.
         Err(problems) => return spec_rejected::say(problems, decision),
     };
-    let situation = Situation { desired, observed, view: View::of(observed) };
+    let view = View::of(observed);
+    let membership = Membership::of(&view);
+    let situation = Situation { desired, observed, view, membership };
     for rule in RULES {
         if rule(&situation, decision) == Flow::Stop {
             return;

@@ -1,7 +1,7 @@
 //! What this operator cannot do yet, and what would be worse to go without, is waited for before any pod exists: no member in plain
-//! text where TLS was asked for, none on scratch space where a claim was, no parallel start where a seed was.
+//! text where TLS was asked for, none on scratch space where a claim was.
 
-use api::{Bootstrap, Reason, not_yet};
+use api::{Reason, not_yet};
 
 use super::{Decision, Flow, Situation, after};
 use crate::{Waiting, status::FRESH};
@@ -12,8 +12,6 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !desired.held_back.is_empty() {
         let fields = not_yet::as_text(&desired.held_back);
         decision.wait(Waiting::blocked(Reason::NotYetSupported { fields }));
-    } else if desired.bootstrap == Bootstrap::Seed && !formed {
-        decision.wait(Waiting::blocked(Reason::SeedNotYetSupported));
     } else {
         return Flow::Next;
     }
@@ -35,7 +33,6 @@ mod tests {
                 r#"{"size": 3, "pod": {"persistentVolumeClaimSpec": {"resources": {"requests": {"storage": "1Gi"}}}}}"#,
                 "NotYetSupported",
             ),
-            (r#"{"size": 3, "bootstrap": "Seed"}"#, "SeedNotYetSupported"),
         ];
         for (spec, reason) in table {
             for mut world in [World::new(spec), World::forming(), World::up()] {

@@ -77,7 +77,7 @@ const STATES: &[Row] = &[
         |w| w.silence(1, Duration::ZERO),
         Some("Running"),
         ("True", "Cluster available"),
-        ("True", "WaitingForPodReady"),
+        ("True", "WaitingForMemberBack"),
     ),
     (
         "no quorum",
@@ -85,7 +85,7 @@ const STATES: &[Row] = &[
         |w| (0..3).for_each(|ordinal| w.silence(ordinal, Duration::ZERO)),
         Some("Running"),
         ("False", "WaitingForQuorum"),
-        ("True", "WaitingForPodReady"),
+        ("True", "WaitingForQuorum"),
     ),
     (
         "ready pods that we cannot ask",
@@ -133,6 +133,30 @@ fn each_state_has_its_phase_and_its_conditions() {
         assert_eq!(said(&world, ConditionType::Available), is(available.0, available.1), "{title}");
         assert_eq!(said(&world, ConditionType::Progressing), is(progressing.0, progressing.1), "{title}");
     }
+}
+
+#[test]
+fn members_that_come_and_go_are_told_in_the_classic_words_and_lost_ones_in_a_condition_of_their_own() {
+    let sized = |from: usize, to: usize| {
+        let mut world = World::formed_of(from);
+        world.desired = desired_of(&format!(r#"{{"size": {to}}}"#));
+        world
+    };
+    let message = |world: &World, type_| {
+        let status = status(world);
+        condition::find(status.conditions.as_deref().unwrap(), type_).and_then(|found| found.message.clone())
+    };
+    assert_eq!(said(&sized(3, 5), ConditionType::Scaling), is("True", "Scaling up"));
+    assert_eq!(
+        message(&sized(3, 5), ConditionType::Scaling).as_deref(),
+        Some("Current cluster size: 3, desired cluster size: 5")
+    );
+    assert_eq!(said(&sized(5, 3), ConditionType::Scaling), is("True", "Scaling down"));
+    assert_eq!(said(&sized(3, 3), ConditionType::Scaling), "");
+    let mut lost = sized(3, 3);
+    assert_eq!(said(&lost, ConditionType::Recovering), "");
+    lost.drop_pod(1);
+    assert_eq!(said(&lost, ConditionType::Recovering), is("True", "MemberLost"));
 }
 
 #[test]

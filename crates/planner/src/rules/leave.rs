@@ -1,0 +1,316 @@
+//! A member that is lost is removed, so that another can take its place; one that may come back is given its time first.
+//!
+//! Never below a quorum by our own measure: the healthy ones that stay must be a quorum of the voters that stay. That also says what
+//! happens at small sizes. Of three, the lost one is removed before another is added: etcd before 3.5.30 and 3.6.11 adds nobody
+//! while a voter is down, and at no moment can the cluster lose less than with the other order. Of two, the loss of one is the loss of
+//! the quorum, unless it is on its way out and still answers; of one it is the loss of everything. Then nothing is removed, and that
+//! is said.
+
+use std::time::Duration;
+
+use api::{Event, Reason};
+
+use super::{Decision, Flow, Situation, after};
+use crate::{
+    Waiting,
+    membership::{Fate, Membership, Seat},
+    observed::RefusalClass,
+    step::{Leaving, Step},
+    waiting,
+};
+
+/// How long a member that joins may come no further before another one is tried in its place.
+pub(crate) const JOIN_PATIENCE: Duration = Duration::from_mins(10);
+/// How long a member that somebody else added may take to start.
+const UNKNOWN_PATIENCE: Duration = Duration::from_mins(1);
+
+pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
+    let Some(membership) = &situation.membership else { return Flow::Next };
+    for seat in &membership.seats {
+        let leaving = match verdict(situation, membership, seat) {
+            Verdict::Stays => continue,
+            Verdict::Waits(waiting) => {
+                decision.wait(waiting);
+                continue;
+            }
+            Verdict::Leaves(leaving) => leaving,
+        };
+        if seat.is_voter() && !membership.can_lose(seat) {
+            let (member, why) = (seat.title(), words(&leaving));
+            decision.wait(Waiting::blocked(Reason::RemovalRisky { member, why }));
+            continue;
+        }
+        if decision.act.is_empty() && !paused_by_etcd(situation, decision) {
+            remove(situation, membership, seat, leaving, decision);
+        }
+    }
+    Flow::Next
+}
+
+enum Verdict {
+    Stays,
+    Waits(Waiting),
+    Leaves(Leaving),
+}
+
+fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'_>) -> Verdict {
+    let (observed, now) = (situation.observed, situation.observed.now);
+    let stalled = Membership::stalled_for(observed, seat.listed.id);
+    let until = |patience: Duration, passed: Duration| after(now, patience.saturating_sub(passed));
+    let joins = seat.is_joining();
+    match &seat.fate {
+        Fate::Lost(why) if joins => Verdict::Leaves(Leaving::NotJoined(why.clone())),
+        Fate::Lost(why) => Verdict::Leaves(Leaving::Lost(why.clone())),
+        Fate::Unmade if name_is_taken(situation, seat) => {
+            Verdict::Leaves(Leaving::NotJoined("its name is in use".to_owned()))
+        }
+        Fate::Unknown if stalled >= UNKNOWN_PATIENCE => Verdict::Leaves(Leaving::Unknown),
+        Fate::Unknown => Verdict::Waits(
+            Waiting::passing(Reason::UnknownMember { member: seat.title() })
+                .until(until(UNKNOWN_PATIENCE, stalled)),
+        ),
+        Fate::Foreign => Verdict::Waits(Waiting::blocked(Reason::ForeignMember { member: seat.title() })),
+        Fate::Unmade | Fate::Silent { .. } | Fate::Healthy if joins => {
+            let minutes = stalled.as_secs() / 60;
+            let why = format!("it has come no further for {minutes} minutes");
+            if stalled >= JOIN_PATIENCE {
+                return Verdict::Leaves(Leaving::NotJoined(why));
+            }
+            let reason = Reason::WaitingForMemberJoined { member: seat.title() };
+            Verdict::Waits(Waiting::passing(reason).until(until(JOIN_PATIENCE, stalled)))
+        }
+        Fate::Silent { why, silent_for } => silent(situation, membership, seat, why, *silent_for),
+        Fate::Unmade | Fate::Healthy => Verdict::Stays,
+    }
+}
+
+/// A voter that may come back. Whom Kubernetes finds ready, or the others follow, is alive, whatever we can reach.
+fn silent(
+    situation: &Situation<'_>,
+    membership: &Membership<'_>,
+    seat: &Seat<'_>,
+    why: &str,
+    silent_for: Duration,
+) -> Verdict {
+    let alive = seat.pod.is_some_and(crate::SeenPod::is_ready) || membership.is_leader(seat);
+    let grace = situation.desired.grace;
+    if alive {
+        return Verdict::Stays;
+    }
+    if silent_for >= grace {
+        let minutes = silent_for.as_secs() / 60;
+        return Verdict::Leaves(Leaving::Overdue(format!(
+            "it has not answered for {minutes} minutes: {why}"
+        )));
+    }
+    let reason = Reason::WaitingForMemberBack { member: seat.title(), why: why.to_owned() };
+    let until = after(situation.observed.now, grace.saturating_sub(silent_for));
+    Verdict::Waits(Waiting::passing(reason).until(until))
+}
+
+fn name_is_taken(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
+    let refused = seat.name.as_ref().and_then(|name| situation.observed.refusal("Pod", name.as_str()));
+    refused.is_some_and(|refused| refused.class == RefusalClass::NameTaken)
+}
+
+/// Whether etcd refused a change a moment ago; then it is left alone for a while.
+pub(super) fn paused_by_etcd(situation: &Situation<'_>, decision: &mut Decision) -> bool {
+    let observed = situation.observed;
+    let refused = observed.refusals.iter().find(|refused| refused.kind == crate::effect::MEMBERS);
+    let Some(waiting) = refused.and_then(|refused| waiting::too_soon(refused, observed.now)) else {
+        return false;
+    };
+    decision.wait(Waiting { passes: true, ..waiting });
+    true
+}
+
+/// Removes a member, and tells it in the classic operator's words.
+pub(super) fn remove(
+    situation: &Situation<'_>,
+    membership: &Membership<'_>,
+    seat: &Seat<'_>,
+    because: Leaving,
+    decision: &mut Decision,
+) {
+    let Some(basis) = membership.basis(None) else { return };
+    let (member, id) = (seat.title(), seat.listed.id);
+    let dead = matches!(because, Leaving::Lost(_) | Leaving::Overdue(_));
+    if dead && membership.voters().count() <= situation.desired.size {
+        decision.events.push(Event::ReplacingDeadMember { member: member.clone() });
+    }
+    decision.events.push(Event::MemberRemoved { member: member.clone() });
+    decision.act = vec![Step::RemoveMember { basis, member, id, because }];
+}
+
+/// Why it leaves, for people.
+fn words(leaving: &Leaving) -> String {
+    match leaving {
+        Leaving::Lost(why) | Leaving::Overdue(why) | Leaving::NotJoined(why) => why.clone(),
+        Leaving::Unknown => "somebody added it, and it never started".to_owned(),
+        Leaving::Surplus => "the spec asks for fewer".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        PodPhase, Readiness, RefusedObject, SeenPod,
+        fixture::{World, container, ended, waiting},
+        observed::ContainerState,
+    };
+
+    const GRACE: Duration = Duration::from_mins(5);
+
+    /// Who is removed, and why.
+    fn removed(world: &World) -> Option<(String, Leaving)> {
+        world.plan().steps.into_iter().find_map(|step| match step {
+            Step::RemoveMember { member, because, .. } => Some((member, because)),
+            _ => None,
+        })
+    }
+
+    type Change = fn(&mut World);
+
+    #[test]
+    fn a_member_whose_data_is_gone_is_removed_at_once() {
+        let table: [(&str, Change); 6] = [
+            ("its pod is gone", |w| w.drop_pod(1)),
+            ("its pod is being deleted", |w| w.pod(1).deleting = true),
+            ("its pod was evicted", |w| w.pod(1).phase = PodPhase::Failed),
+            ("its pod is over", |w| w.pod(1).phase = PodPhase::Succeeded),
+            ("its data is gone", |w| {
+                let refusal = launch::Refusal::DataLost { member: "a".to_owned() };
+                let end = ContainerState::Terminated(ended(&refusal.to_termination_message()));
+                w.silence(1, Duration::ZERO);
+                w.pod(1).containers = vec![container(end)];
+            }),
+            ("it leads, and its pod is being deleted", |w| {
+                w.pod(1).deleting = true;
+                (0..3).for_each(|n| w.change_answer(n, |answer| answer.leader = Some(crate::MemberId(2))));
+            }),
+        ];
+        for (title, change) in table {
+            let mut world = World::formed();
+            change(&mut world);
+            let (member, because) = removed(&world).unwrap_or_else(|| panic!("{title}: {:?}", world.waits()));
+            assert_eq!(member, world.name(1).as_str(), "{title}");
+            assert!(matches!(because, Leaving::Lost(_)), "{title}: {because:?}");
+            let events: Vec<&str> = world.plan().events.iter().map(Event::reason).collect();
+            assert_eq!(events, ["Replacing Dead Member", "Member Removed"], "{title}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_may_come_back_is_given_its_time() {
+        let table: [(&str, Change); 4] = [
+            ("it is silent", |_| ()),
+            ("its node is gone", |w| w.pod(1).ready = Readiness::Unknown),
+            ("it crashes again and again", |w| {
+                w.pod(1).containers = vec![container(waiting("CrashLoopBackOff", "back-off"))];
+            }),
+            ("it cannot be deleted, because its node is gone", |w| {
+                let pod = w.pod(1);
+                pod.deleting = true;
+                pod.ready = Readiness::Unknown;
+                pod.node = Some("node".to_owned());
+            }),
+        ];
+        for (title, change) in table {
+            for (silent_for, leaves) in [(GRACE.saturating_sub(Duration::from_secs(1)), false), (GRACE, true)]
+            {
+                let mut world = World::formed();
+                world.silence(1, silent_for);
+                change(&mut world);
+                let removed = removed(&world);
+                assert_eq!(removed.is_some(), leaves, "{title} {silent_for:?}");
+                assert!(leaves || world.waits().contains(&"WaitingForMemberBack"), "{title}");
+                assert!(
+                    leaves || world.plan().wake_at.unwrap().to_string() <= "2026-01-01T00:10:01Z".to_owned()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn whom_we_cannot_reach_and_others_can_is_not_removed() {
+        let mut ready = World::formed();
+        ready.silence(1, Duration::from_hours(9));
+        ready.pod(1).ready = Readiness::Ready;
+        assert_eq!(removed(&ready), None);
+        let mut leads = World::formed();
+        leads.silence(0, Duration::from_hours(9));
+        assert_eq!(removed(&leads), None, "the others follow it");
+    }
+
+    #[test]
+    fn nobody_is_removed_whom_the_rest_could_not_do_without() {
+        for size in [1, 2] {
+            let mut world = World::formed_of(size);
+            world.drop_pod(size - 1);
+            world.change_all(|answer| answer.linearizable = false);
+            assert_eq!(removed(&world), None, "{size}");
+        }
+        let mut just_now = World::formed_of(2);
+        just_now.pod(1).deleting = true;
+        assert!(removed(&just_now).is_some(), "it still answers, so its vote can be taken back in time");
+        let mut two_down = World::formed();
+        two_down.pod(1).deleting = true;
+        two_down.silence(2, Duration::ZERO);
+        assert_eq!(removed(&two_down), None);
+        assert!(two_down.waits().contains(&"RemovalRisky"), "{:?}", two_down.waits());
+        let mut of_five = World::formed_of(5);
+        of_five.pod(1).deleting = true;
+        of_five.silence(2, Duration::ZERO);
+        assert!(removed(&of_five).is_some());
+    }
+
+    #[test]
+    fn a_member_that_somebody_else_added_is_removed_if_it_never_starts_and_left_alone_if_it_did() {
+        for (age, name, expected) in [
+            (UNKNOWN_PATIENCE, None, Some(Leaving::Unknown)),
+            (Duration::from_secs(59), None, None),
+            (Duration::from_hours(9), Some("theirs"), None),
+        ] {
+            let mut world = World::formed();
+            world.list(9, name, "http://elsewhere:2380", false);
+            world.observed.stalled.insert(crate::MemberId(9), age);
+            assert_eq!(removed(&world).map(|(_, because)| because), expected, "{age:?} {name:?}");
+            assert!(!world.steps().contains(&"AddMember"));
+        }
+    }
+
+    #[test]
+    fn a_member_that_does_not_come_up_makes_way_for_another() {
+        let url = "http://example-newnewnew1.example.default.svc:2380";
+        for (age, made, leaves) in
+            [(Duration::ZERO, false, true), (Duration::ZERO, true, false), (JOIN_PATIENCE, true, true)]
+        {
+            let mut world = World::formed();
+            world.desired = crate::fixture::desired_of(r#"{"size": 5}"#);
+            world.list(9, None, url, true);
+            world.observed.stalled.insert(crate::MemberId(9), age);
+            if made {
+                let pod = SeenPod { name: "example-newnewnew1".to_owned(), ..world.pod(0).clone() };
+                world.observed.pods.push(SeenPod { ready: Readiness::NotReady, ..pod });
+            }
+            let removed = removed(&world);
+            assert_eq!(removed.is_some(), leaves, "{age:?} {made}");
+            assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
+        }
+    }
+
+    #[test]
+    fn what_etcd_refused_is_not_sent_again_at_once() {
+        let mut world = World::formed();
+        world.pod(1).deleting = true;
+        let (name, message) = ("example".to_owned(), "unhealthy cluster".to_owned());
+        for (at, sends) in [("2026-01-01T00:10:00Z", false), ("2026-01-01T00:09:58Z", true)] {
+            let (class, name, message) = (RefusalClass::Etcd, name.clone(), message.clone());
+            let at = at.parse().unwrap();
+            world.observed.refusals = vec![RefusedObject { kind: "Members", name, class, message, at }];
+            assert_eq!(removed(&world).is_some(), sends);
+            assert_eq!(world.waits().contains(&"MembershipRefused"), !sends);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A pod whose member is not in etcd's list is deleted: the member was removed, by us or by hand, and its ID never comes back. The list
+//! was read through a quorum and after the pod was seen, and members are added before their pods are made.
+
+use super::{Decision, Flow, Situation};
+use crate::step::{SeenObject, Step};
+
+pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
+    let Some(membership) = &situation.membership else { return Flow::Next };
+    if !decision.act.is_empty() {
+        return Flow::Next;
+    }
+    let removed = membership.removed.iter().find(|pod| !pod.deleting);
+    decision.act.extend(removed.map(|pod| Step::DeleteRemovedPod {
+        pod: pod.name.clone(),
+        seen: SeenObject { uid: pod.uid.clone(), resource_version: pod.resource_version.clone() },
+        list: membership.seen(),
+    }));
+    Flow::Next
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Step, fixture::World};
+
+    #[test]
+    fn the_pod_of_a_member_that_was_removed_by_hand_goes_and_its_place_is_filled_later() {
+        let mut world = World::formed();
+        world.unlist(2);
+        let plan = world.plan();
+        let risky: Vec<&Step> = plan.steps.iter().filter(|step| step.is_risky()).collect();
+        let [Step::DeleteRemovedPod { pod, list, .. }] = risky.as_slice() else { panic!("{:?}", plan.steps) };
+        assert_eq!((pod.as_str(), list.members.len()), (world.name(2).as_str(), 2));
+        world.pod(2).deleting = true;
+        assert!(world.steps().contains(&"AddMember"), "a pod on its way out is not waited for");
+    }
+
+    #[test]
+    fn no_pod_goes_on_the_word_of_a_list_that_no_quorum_confirmed() {
+        let mut world = World::formed();
+        world.unlist(2);
+        for ordinal in 0..3 {
+            world.change_answer(ordinal, |answer| answer.linearizable = false);
+        }
+        assert_eq!(world.steps(), [""; 0]);
+    }
+
+    #[test]
+    fn a_member_that_answers_under_a_listed_id_is_not_taken_for_a_removed_one() {
+        let mut world = World::formed();
+        for ordinal in 0..3 {
+            world.change_answer(ordinal, |answer| {
+                answer.members[2].peer_urls = vec!["http://10.0.0.9:2380".to_owned()];
+            });
+        }
+        assert!(!world.steps().contains(&"DeleteRemovedPod"));
+    }
+}

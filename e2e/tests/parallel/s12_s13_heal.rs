@@ -1,0 +1,85 @@
+//! S12 and S13: a member that is deleted is replaced, what somebody did behind the operator's back is put right, and the data stays.
+
+use anyhow::ensure;
+use e2e::{SOON, client_pod, etcd_cluster, etcdctl, operator, operator_replicas, running};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::{Api, ResourceExt as _, api::ListParams};
+use testbed::kit::{TestNamespace, in_namespace, wait_for};
+
+/// The members that the status calls ready.
+fn ready(cluster: Option<&api::EtcdCluster>) -> Vec<String> {
+    let members = cluster.and_then(|cluster| cluster.status.as_ref()?.members.clone());
+    members.and_then(|members| members.ready).unwrap_or_default()
+}
+
+/// Waits until three members serve, this one not among them.
+async fn replaced(ns: &TestNamespace, gone: &str) -> anyhow::Result<()> {
+    let clusters: Api<api::EtcdCluster> = ns.api();
+    let healed = |cluster: Option<&api::EtcdCluster>| {
+        let ready = ready(cluster);
+        let size = cluster.and_then(|cluster| cluster.status.as_ref()?.size);
+        let well = ready.len() == 3 && ready.iter().all(|name| name != gone) && size == Some(3);
+        if well { Ok(()) } else { Err(format!("{ready:?} of {size:?}")) }
+    };
+    wait_for(&clusters, "example", SOON, &format!("to have another member for {gone}"), healed).await?;
+    etcdctl(ns, "example", &["endpoint", "health", "--cluster"]).await?.success()?;
+    let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?.success()?;
+    ensure!(value == "yes", "{value:?}");
+    Ok(())
+}
+
+async fn some_member(ns: &TestNamespace) -> anyhow::Result<String> {
+    let pods = ns.api::<Pod>().list(&ListParams::default().labels("etcd_cluster=example")).await?.items;
+    let living = pods.into_iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(living.map(|pod| pod.name_any()).unwrap_or_default())
+}
+
+async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Result<()> {
+    let events = ns.api::<Event>().list(&ListParams::default()).await?.items;
+    let found = events.iter().any(|event| {
+        event.reason.as_deref() == Some(reason)
+            && event.message.as_deref() == Some(message)
+            && event.type_.as_deref() == Some("Normal")
+    });
+    ensure!(found, "no Event {reason:?} {message:?} among {} Events", events.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result<()> {
+    in_namespace("s12_heal", async |ns| {
+        operator(&ns).await?;
+        client_pod(&ns).await?;
+        ns.apply(&etcd_cluster("example", 3, "3.6.14")).await?;
+        running(&ns, "example").await?;
+        etcdctl(&ns, "example", &["put", "kept", "yes"]).await?.success()?;
+
+        let first = some_member(&ns).await?;
+        ns.kubectl(&["delete", "pod", &first, "--wait=false"]).await?.success()?;
+        replaced(&ns, &first).await?;
+        told(&ns, "Replacing Dead Member", &format!("The dead member {first} is being replaced")).await?;
+        told(&ns, "Member Removed", &format!("Existing member {first} removed from the cluster")).await?;
+
+        // While no operator runs: a pod goes, and another one loses the label by which it is found.
+        operator_replicas(&ns, 0).await?;
+        let second = some_member(&ns).await?;
+        ns.kubectl(&["delete", "pod", &second, "--wait=false"]).await?.success()?;
+        let third = ready(Some(&ns.api::<api::EtcdCluster>().get("example").await?));
+        let third = third.iter().find(|name| **name != second).cloned().unwrap_or_default();
+        ns.kubectl(&["label", "pod", &third, "etcd_cluster-"]).await?.success()?;
+        operator_replicas(&ns, 1).await?;
+        replaced(&ns, &second).await?;
+        let pod = ns.api::<Pod>().get(&third).await?;
+        let label = pod.labels().get("etcd_cluster").map(String::as_str);
+        ensure!(label == Some("example"), "{third} has the label {label:?}");
+
+        // A member that is removed by hand: its pod goes, and its place is filled.
+        let list = etcdctl(&ns, "example", &["member", "list"]).await?.success()?;
+        let line = list.lines().find(|line| line.contains(&third)).unwrap_or_default();
+        let id = line.split(',').next().unwrap_or_default().to_owned();
+        etcdctl(&ns, "example", &["member", "remove", &id]).await?.success()?;
+        replaced(&ns, &third).await?;
+        Ok(())
+    })
+    .await
+}
