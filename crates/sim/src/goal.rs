@@ -12,7 +12,7 @@ use crate::{
 pub enum End {
     /// The cluster has formed, its members serve, clients reach it, and nothing is waited for.
     Running,
-    /// The cluster has formed and has lost members, and the operator says which.
+    /// The cluster has formed and has lost a member, and the operator goes on to change the membership (`life` tells how that ends).
     Degraded,
     /// The cluster has formed and has lost its quorum or everything, and the operator says so and makes nothing anew.
     Lost,
@@ -29,6 +29,7 @@ impl Model<'_> {
             return None;
         }
         let mut waits = Vec::new();
+        let mut goes_on = false;
         for who in Who::ALL {
             let operator = *state.operator(who);
             match operator.round {
@@ -48,6 +49,7 @@ impl Model<'_> {
             }
             if state.leader == who {
                 waits.clone_from(&planned.waits);
+                goes_on = planned.goes_on || later.goes_on;
             }
         }
         if state.resource.presence != Presence::Present {
@@ -70,7 +72,7 @@ impl Model<'_> {
             return None;
         }
         if birth.formed {
-            formed_end(state, birth.attempt, &waits)
+            formed_end(state, birth.attempt, &waits, goes_on)
         } else {
             stranded(state, birth.attempt, &waits)
         }
@@ -89,7 +91,7 @@ fn is_gone(state: &State) -> bool {
     stuck && !waits && [Role::Peer, Role::Client].iter().all(|role| state.service(*role) == Service::Missing)
 }
 
-fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> {
+fn formed_end(state: &State, attempt: AttemptId, waits: &[&str], goes_on: bool) -> Option<End> {
     let says = |words: &[&str]| waits.iter().any(|word| words.contains(word));
     let up = attempt.pods().filter(|id| state.pod(*id).is_up()).count();
     let withdrawn =
@@ -100,15 +102,7 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> 
     let unreachable = attempt.pods().any(|id| state.pod(id).exists() && state.pod(id).has(Mark::NodeLost));
     match up {
         3 => waits.is_empty().then_some(End::Running),
-        2 => says(&[
-            "MemberLost",
-            "WaitingForMemberBack",
-            "WaitingForQuorum",
-            "WaitingForPodReady",
-            "LauncherRefused",
-            "MemberCrashing",
-        ])
-        .then_some(End::Degraded),
+        2 => goes_on.then_some(End::Degraded),
         1 => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ => says(&["DataLost"]).then_some(End::Lost),

@@ -8,7 +8,7 @@ use std::{
 
 use api::{ConditionStatus, ConditionType};
 use planner::{
-    Desired, Observed, Plan, Problem,
+    Desired, Effect, Observed, Plan, Problem,
     safety::{self, Facts, MadePod, MemberFact},
 };
 
@@ -34,6 +34,8 @@ pub type Planner<'a> = &'a dyn Fn(&Result<Desired, Vec<Problem>>, &Observed) -> 
 pub(crate) struct Planned {
     pub(crate) script: ScriptId,
     pub(crate) waits: Vec<&'static str>,
+    /// Whether it goes on to change the membership, which is another world's story.
+    pub(crate) goes_on: bool,
     pub(crate) broken: Option<Law>,
 }
 
@@ -122,7 +124,11 @@ impl<'a> Model<'a> {
 
     fn keep(&mut self, state: &State, glance: &Glance, plan: &Plan) -> Planned {
         let mut writes = Vec::new();
-        for effect in plan.steps.iter().flat_map(|step| step.lower(&self.cast.wanted)) {
+        let effects: Vec<_> = plan.steps.iter().flat_map(|step| step.lower(&self.cast.wanted)).collect();
+        let here =
+            effects.iter().take_while(|effect| !matches!(effect, Effect::ChangeMembership { .. })).count();
+        let goes_on = here < effects.len();
+        for effect in effects.into_iter().take(here).filter(|effect| !is_beside(effect)) {
             let change = change_of(&self.cast, &effect);
             writes.push(self.book.note(change, Some(effect)));
         }
@@ -145,7 +151,7 @@ impl<'a> Model<'a> {
             writes.push(self.book.note(Change::Report(reported), None));
         }
         let waits = plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
-        Planned { script: self.book.script(writes), waits, broken }
+        Planned { script: self.book.script(writes), waits, goes_on, broken }
     }
 
     /// Looks and plans: the next round of an operator.
@@ -315,6 +321,11 @@ impl<'a> Model<'a> {
         let name = self.cast.name(id);
         MemberFact { id: id.member_id(), name, learner: false, started: served, caught_up: served }
     }
+}
+
+/// Whether an effect is about an object that is always as it should be in this world.
+fn is_beside(effect: &Effect) -> bool {
+    matches!(effect, Effect::CreateBudget(_) | Effect::ApplyBudget { .. } | Effect::PatchPodLabels { .. })
 }
 
 /// Whether an object was written since it was read in this round.

@@ -26,6 +26,9 @@ use crate::{
 /// Longer than any patience that a planner has.
 const LONG: Duration = Duration::from_hours(24);
 
+/// How far the log is: further ahead of its beginning than anybody could call caught up.
+const FAR: u64 = 1_000_000;
+
 /// How a view came about. Members are asked last, and only those that the list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Glance {
@@ -158,7 +161,7 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
     let answer = |id: SlotId| {
         let slot = state.slot(id);
         let has_all = slot.has(Mark::Current) || slot.is_voter() && !quorum;
-        let index = if has_all { 9 } else { 1 };
+        let index = if has_all { FAR } else { 1 };
         Answer {
             member_id: member_id(id),
             cluster_id: cluster_id(),

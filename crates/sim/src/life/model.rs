@@ -354,11 +354,13 @@ fn rash(state: &State, glance: &Glance, plan: &Plan) -> Option<Law> {
         let comes_back = |slot: Slot| slot.may_return() && !slot.has(Mark::NodeLost);
         comes_back(state.slot(id)) && comes_back(glance.pod(id)) && patient & id.bit() == 0
     };
+    // A process that is being ended hands over by itself.
+    let stays = |id: SlotId| !state.slot(id).has(Mark::Deleting);
     let others = |leader: SlotId| SlotId::all().any(|id| id != leader && eyes::serves(state, state.slot(id)));
     let rows = [
         (risks > 1, Law::SeveralRisks),
         (available && !state.has_quorum(), Law::FalseAvailable),
-        (removed.is_some() && removed == state.leader && removed.is_some_and(others), Law::LeaderRemoved),
+        (removed.is_some_and(|id| stays(id) && others(id)) && removed == state.leader, Law::LeaderRemoved),
         (promoted.is_some_and(|id| !state.slot(id).is_up()), Law::PromotedDead),
         (given_up.is_some_and(returning), Law::GivenUpTooSoon),
     ];
