@@ -70,7 +70,7 @@ pub struct PodPolicy {
     #[schemars(length(max = 16))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 
-    /// When the etcd image is pulled: IfNotPresent, the default, Always or Never.
+    /// When the etcd image is pulled: Always, Never, or `IfNotPresent`, which is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     #[x_kube(validation = rules::PULL_POLICY)]

@@ -226,7 +226,7 @@ mod tests {
                 assert_eq!(removed.is_some(), leaves, "{title} {silent_for:?}");
                 assert!(leaves || world.waits().contains(&"WaitingForMemberBack"), "{title}");
                 assert!(
-                    leaves || world.plan().wake_at.unwrap().to_string() <= "2026-01-01T00:10:01Z".to_owned()
+                    leaves || world.plan().wake_at.unwrap().to_string().as_str() <= "2026-01-01T00:10:01Z"
                 );
             }
         }

@@ -9,12 +9,11 @@ use crate::{Waiting, status::FRESH};
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let desired = situation.desired;
     let formed = situation.view.is_formed();
-    if !desired.held_back.is_empty() {
-        let fields = not_yet::as_text(&desired.held_back);
-        decision.wait(Waiting::blocked(Reason::NotYetSupported { fields }));
-    } else {
+    if desired.held_back.is_empty() {
         return Flow::Next;
     }
+    let fields = not_yet::as_text(&desired.held_back);
+    decision.wait(Waiting::blocked(Reason::NotYetSupported { fields }));
     if formed {
         decision.look_again(after(situation.observed.now, FRESH));
     }
