@@ -24,9 +24,12 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if decision.act.is_empty() && start_second(situation, decision) {
         return Flow::Next;
     }
-    let answers = view.current().filter_map(|pod| situation.observed.answer(&pod.name));
-    decision
-        .wait(Waiting::passing(Reason::WaitingForQuorum { healthy: answers.count(), voters: view.voters() }));
+    let healthy = view.current().filter(|pod| situation.observed.answer(&pod.name).is_some()).count();
+    // Ready members that we cannot reach have their quorum, for all we know: that is said of each of them.
+    if healthy > 0 || !view.current().any(crate::SeenPod::is_ready) {
+        let voters = view.voters();
+        decision.wait(Waiting::passing(Reason::WaitingForQuorum { healthy, voters }));
+    }
     for pod in view.current() {
         if let Some(why) = pod.loss() {
             decision.wait(Waiting::blocked(Reason::MemberLost { member: pod.name.clone(), why }));
