@@ -24,6 +24,8 @@ pub enum Kind {
 pub enum Action {
     /// An operator reads the resource, and everything else only later.
     ReadResource(Who),
+    /// An operator lists pods and Services, and everything else only later.
+    ListObjects(Who),
     /// An operator looks at everything, and plans.
     Observe(Who),
     /// The same, without an answer from any member.
@@ -94,6 +96,7 @@ impl Action {
             | Self::Collect
             | Self::ResourceGoes => Kind::Course,
             Self::ReadResource(_)
+            | Self::ListObjects(_)
             | Self::ObserveBlind(_)
             | Self::Refuse(..)
             | Self::LoseAnswer(..)
@@ -118,6 +121,9 @@ impl fmt::Display for Action {
         match self {
             Self::ReadResource(who) => {
                 write!(f, "operator {who:?} reads the resource, and is slow to read the rest")
+            }
+            Self::ListObjects(who) => {
+                write!(f, "operator {who:?} lists pods and Services, and is slow to read the rest")
             }
             Self::Observe(who) => write!(f, "operator {who:?} looks and plans"),
             Self::ObserveBlind(who) => write!(f, "operator {who:?} looks, reaches no member, and plans"),

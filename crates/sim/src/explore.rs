@@ -5,21 +5,54 @@
 //! it. In a finite world this is the same as: whoever is fair, and lets everything happen that can happen for ever, gets there
 //! and stays.
 
-use std::{collections::BTreeMap, fmt, hash::BuildHasherDefault};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    hash::{BuildHasherDefault, Hash},
+};
 
 use indexmap::IndexSet;
 
-use crate::{
-    action::{Action, Kind},
-    cast::CastError,
-    goal::End,
-    hash::Quick,
-    laws::{Broken, Properties},
-    model::{Model, Planner},
-    replay,
-    state::State,
-    world::{Ingredient, World},
-};
+use crate::{action::Kind, cast::CastError, goal::End, hash::Quick, laws::Broken};
+
+/// What can follow a state.
+pub(crate) struct Moves<A, S> {
+    /// What happens, and the state after it or what is broken by it.
+    pub(crate) all: Vec<(A, Result<S, Broken>)>,
+    /// How many were left out because the world has no room for them.
+    pub(crate) cut: usize,
+}
+
+impl<A, S> Default for Moves<A, S> {
+    fn default() -> Self {
+        Self { all: Vec::new(), cut: 0 }
+    }
+}
+
+/// A world that can be explored: its states, and what leads from one to another.
+pub(crate) trait Explorable {
+    type State: Copy + Eq + Hash;
+    type Action: Copy + fmt::Display;
+
+    /// Where everything begins.
+    fn beginning(&self) -> Self::State;
+    /// How many faults may happen on one path.
+    fn faults(&self) -> u8;
+    /// Whether the goal is asked for.
+    fn has_goal(&self) -> bool;
+    /// Everything that can happen in a state.
+    fn moves(&mut self, state: &Self::State, faults_left: bool) -> Moves<Self::Action, Self::State>;
+    /// What kind of thing an action is.
+    fn kind(action: Self::Action) -> Kind;
+    /// Which end a state is, if it is one.
+    fn end(&mut self, state: &Self::State) -> Option<End>;
+    /// What the leading operator says in a state.
+    fn says(&mut self, state: &Self::State) -> Vec<&'static str>;
+    /// How many different views were planned on.
+    fn views(&self) -> usize;
+    /// A path past these states, told so that names stay what they are.
+    fn told(&mut self, states: &[Self::State], path: &[Self::Action]) -> Vec<Self::Action>;
+}
 
 /// What was visited.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +90,8 @@ pub struct Counterexample {
     pub broken: Broken,
     /// How many faults it takes.
     pub faults: u8,
-    /// What happens, from the beginning.
-    pub path: Vec<Action>,
+    /// What happens, from the beginning, in words; and whether it is a fault.
+    pub path: Vec<(bool, String)>,
     /// What the operator says at the end.
     pub says: Vec<&'static str>,
 }
@@ -66,8 +99,8 @@ pub struct Counterexample {
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} (after {} steps, {} of them faults):", self.broken, self.path.len(), self.faults)?;
-        for (n, action) in self.path.iter().enumerate() {
-            let mark = if action.kind() == Kind::Fault { "!" } else { " " };
+        for (n, (is_fault, action)) in self.path.iter().enumerate() {
+            let mark = if *is_fault { "!" } else { " " };
             writeln!(f, "{:>4} {mark} {action}", n + 1)?;
         }
         if self.says.is_empty() {
@@ -92,47 +125,51 @@ pub enum Failure {
 /// How a state is reached: faults, steps.
 type Cost = (u8, u32);
 
-struct Visit {
+struct Visit<A> {
     cost: Cost,
-    from: Option<(usize, Action)>,
+    from: Option<(usize, A)>,
     /// The course's edges out of it, as a range in the list of all.
     course: (usize, usize),
     expanded: bool,
 }
 
-#[derive(Default)]
-struct Graph {
-    states: IndexSet<State, BuildHasherDefault<Quick>>,
-    visits: Vec<Visit>,
+struct Graph<M: Explorable> {
+    states: IndexSet<M::State, BuildHasherDefault<Quick>>,
+    visits: Vec<Visit<M::Action>>,
     course: Vec<u32>,
     queue: BTreeMap<Cost, Vec<usize>>,
-    worst: Option<(Cost, usize, Action, Broken)>,
+    worst: Option<(Cost, usize, M::Action, Broken)>,
     edges: usize,
     cut: usize,
 }
 
-/// Visits every state of a world in which this planner works.
-///
-/// With two leaders at once only safety is asked: they may undo each other's attempts for as long as both lead.
-pub fn explore(world: &World, planner: Planner<'_>, properties: Properties) -> Result<Stats, Failure> {
-    let mut model = Model::new(world, planner, properties)?;
-    let mut graph = Graph::default();
-    graph.reach(State::new(), (0, 0), None);
+/// Visits every state.
+pub(crate) fn visit_all<M: Explorable>(model: &mut M) -> Result<Stats, Failure> {
+    let mut graph = Graph::<M> {
+        states: IndexSet::default(),
+        visits: Vec::new(),
+        course: Vec::new(),
+        queue: BTreeMap::new(),
+        worst: None,
+        edges: 0,
+        cut: 0,
+    };
+    graph.reach(model.beginning(), (0, 0), None);
     while let Some(index) = graph.next() {
-        graph.expand(&mut model, index);
+        graph.expand(model, index);
     }
     if let Some((_, index, action, broken)) = graph.worst {
-        return Err(graph.counterexample(&mut model, index, Some(action), broken));
+        return Err(graph.counterexample(model, index, Some(action), broken));
     }
-    let mut stats = graph.stats(&model);
-    if !world.has(Ingredient::TwoLeaders) {
-        stats.ends = graph.check_goal(&mut model)?;
+    let mut stats = graph.stats(model);
+    if model.has_goal() {
+        stats.ends = graph.check_goal(model)?;
     }
     Ok(stats)
 }
 
-impl Graph {
-    fn reach(&mut self, state: State, cost: Cost, from: Option<(usize, Action)>) -> usize {
+impl<M: Explorable> Graph<M> {
+    fn reach(&mut self, state: M::State, cost: Cost, from: Option<(usize, M::Action)>) -> usize {
         let (index, new) = self.states.insert_full(state);
         if new {
             self.visits.push(Visit { cost, from, course: (0, 0), expanded: false });
@@ -164,21 +201,21 @@ impl Graph {
         }
     }
 
-    fn expand(&mut self, model: &mut Model<'_>, index: usize) {
+    fn expand(&mut self, model: &mut M, index: usize) {
         let Some(state) = self.states.get_index(index).copied() else { return };
         let (faults, steps) = self.cost(index);
-        let moves = model.moves(&state, faults < model.world.faults);
+        let moves = model.moves(&state, faults < model.faults());
         self.cut += moves.cut;
         let begin = self.course.len();
         for (action, outcome) in moves.all {
-            let is_fault = action.kind() == Kind::Fault;
+            let is_fault = M::kind(action) == Kind::Fault;
             let cost = (faults + u8::from(is_fault), steps + 1);
             match outcome {
                 Ok(next) if next == state => {}
                 Ok(next) => {
                     self.edges += 1;
                     let to = self.reach(next, cost, Some((index, action)));
-                    if action.kind() == Kind::Course {
+                    if M::kind(action) == Kind::Course {
                         self.course.push(u32::try_from(to).unwrap_or(u32::MAX));
                     }
                 }
@@ -206,7 +243,7 @@ impl Graph {
     }
 
     /// Which states are ends, and whether all others lead to one.
-    fn check_goal(&self, model: &mut Model<'_>) -> Result<BTreeMap<End, usize>, Failure> {
+    fn check_goal(&self, model: &mut M) -> Result<BTreeMap<End, usize>, Failure> {
         let ends: Vec<Option<End>> = self.states.iter().map(|state| model.end(state)).collect();
         let is_end = |index: usize| ends.get(index).is_some_and(Option::is_some);
         let reaches = self.reaching(&is_end);
@@ -272,27 +309,29 @@ impl Graph {
 
     fn counterexample(
         &self,
-        model: &mut Model<'_>,
+        model: &mut M,
         index: usize,
-        last: Option<Action>,
+        last: Option<M::Action>,
         broken: Broken,
     ) -> Failure {
-        let mut path: Vec<Action> = last.into_iter().collect();
+        let mut path: Vec<M::Action> = last.into_iter().collect();
         let mut here = index;
         while let Some((from, action)) = self.visits.get(here).and_then(|visit| visit.from) {
             path.push(action);
             here = from;
         }
         path.reverse();
-        let faults = path.iter().filter(|action| action.kind() == Kind::Fault).count();
+        let is_fault = |action: M::Action| M::kind(action) == Kind::Fault;
+        let faults = path.iter().filter(|action| is_fault(**action)).count();
         let faults = u8::try_from(faults).unwrap_or(u8::MAX);
         let says = self.states.get_index(index).map(|state| model.says(state)).unwrap_or_default();
-        let path = replay::told(model, &self.states_to(index), &path);
+        let told = model.told(&self.states_to(index), &path).into_iter();
+        let path = told.map(|action| (is_fault(action), action.to_string())).collect();
         Failure::Found(Box::new(Counterexample { broken, faults, path, says }))
     }
 
     /// The states on the way to this one, from the beginning.
-    fn states_to(&self, index: usize) -> Vec<State> {
+    fn states_to(&self, index: usize) -> Vec<M::State> {
         let mut states = Vec::new();
         let mut here = Some(index);
         while let Some(index) = here {
@@ -303,7 +342,7 @@ impl Graph {
         states
     }
 
-    fn stats(&self, model: &Model<'_>) -> Stats {
+    fn stats(&self, model: &M) -> Stats {
         let mut by_faults = BTreeMap::new();
         for visit in &self.visits {
             *by_faults.entry(visit.cost.0).or_insert(0) += 1;

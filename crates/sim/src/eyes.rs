@@ -15,22 +15,37 @@ use planner::{
 
 use crate::{
     cast::{AttemptId, Cast, PodId, SIZE, Who, uid_of},
-    state::{Mark, Memory, Pod, Presence, Resource, Role, Service, Stage, State},
+    state::{List, Mark, Memory, Pod, Presence, Resource, Role, Service, Stage, State},
     write::SEEN,
 };
 
 /// Longer than any patience that a planner has.
 const LONG: Duration = Duration::from_hours(24);
 
+/// What is read, and when. Members are always asked last, and only those that the list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sight {
+    /// The resource as it was read, which may be earlier than the rest.
+    pub(crate) seen: Resource,
+    /// The pods and Services as they were listed, which may be earlier than the rest.
+    pub(crate) list: List,
+    /// Whether no member could be asked.
+    pub(crate) blind: bool,
+}
+
+impl Sight {
+    /// Everything as it is now.
+    pub(crate) const fn now(state: &State) -> Self {
+        Self { seen: state.resource, list: state.list(), blind: false }
+    }
+}
+
 /// How a view of the world came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Glance {
     pub(crate) who: Who,
-    /// The resource as it was read, which may be earlier than the rest.
-    pub(crate) seen: Resource,
+    pub(crate) sight: Sight,
     pub(crate) memory: Memory,
-    /// Whether no member could be asked.
-    pub(crate) blind: bool,
 }
 
 /// The objects that views are made of, made once.
@@ -75,18 +90,19 @@ impl Eyes {
     /// Everything that is seen.
     pub(crate) fn look(&self, cast: &Cast, state: &State, glance: &Glance) -> Observed {
         let memory = &glance.memory;
-        let attempt = glance.seen.birth.map(|birth| birth.attempt);
+        let Sight { seen, list, .. } = &glance.sight;
+        let attempt = seen.birth.map(|birth| birth.attempt);
         let next = attempt.map_or(1, |attempt| attempt.incarnation() + 1);
         Observed {
             now: self.now,
             token: cast.fresh_token(next, glance.who),
             fresh_name: cast.fresh_name(glance.who),
-            resource: resource(cast, glance.seen),
+            resource: resource(cast, *seen),
             birth_known_for: if memory.birth_aged { LONG } else { Duration::ZERO },
-            pods: state.existing().filter_map(|id| self.pod(cast, state, id)).collect(),
+            pods: list.existing().filter_map(|id| self.pod(cast, list, id)).collect(),
             squatted: Vec::new(),
-            peer_service: self.service(Role::Peer, state.peer),
-            client_service: self.service(Role::Client, state.client),
+            peer_service: self.service(Role::Peer, list.peer),
+            client_service: self.service(Role::Client, list.client),
             budget: budget(cast, attempt),
             members: attempt.map(|attempt| members(cast, state, glance, attempt)).unwrap_or_default(),
             stalled: BTreeMap::new(),
@@ -113,8 +129,8 @@ impl Eyes {
         }
     }
 
-    fn pod(&self, cast: &Cast, state: &State, id: PodId) -> Option<SeenPod> {
-        let pod = state.pod(id);
+    fn pod(&self, cast: &Cast, list: &List, id: PodId) -> Option<SeenPod> {
+        let pod = list.pod(id);
         let mut seen = self.first.get(&id)?.clone();
         if let OrderSeen::Order(order) = &mut seen.order
             && pod.has(Mark::Withdrawn)
@@ -130,7 +146,7 @@ impl Eyes {
         seen.ended = (pod.stage == Stage::Failed).then(|| "Evicted".to_owned());
         seen.ready = match pod {
             _ if pod.has(Mark::NodeLost) => Readiness::Unknown,
-            _ if pod.is_up() && state.has_quorum(id.attempt()) => Readiness::Ready,
+            _ if pod.is_up() && list.has_quorum(id.attempt()) => Readiness::Ready,
             _ => Readiness::NotReady,
         };
         if pod.has(Mark::Ran) {
@@ -191,7 +207,7 @@ fn resource(cast: &Cast, seen: Resource) -> SeenResource {
     }
 }
 
-/// What the members of an attempt say. Only those whose container has run have an address to ask.
+/// What the members of an attempt say.
 fn members(
     cast: &Cast,
     state: &State,
@@ -217,14 +233,14 @@ fn members(
         linearizable: quorum,
         members: attempt.pods().map(listed).collect(),
     };
-    let asked = attempt.pods().filter(|id| state.pod(*id).exists() && state.pod(*id).has(Mark::Ran));
+    let asked = attempt.pods().filter(|id| is_asked(&glance.sight.list, *id));
     let told = asked.filter_map(|id| {
         let silent_for = if glance.memory.silent_aged && glance.memory.silent & id.bit() != 0 {
             LONG
         } else {
             Duration::ZERO
         };
-        let seen = if state.pod(id).is_up() && !glance.blind {
+        let seen = if state.pod(id).is_up() && !glance.sight.blind {
             SeenMember::Known(answer(id))
         } else {
             SeenMember::Unknown { why: "no answer".to_owned(), silent_for }
@@ -235,9 +251,10 @@ fn members(
 }
 
 /// What an operator remembers after it has looked. What was not so for long is seen again as it is now, so it is not kept.
-pub(crate) fn remember(before: Memory, state: &State, seen: Resource, blind: bool) -> Memory {
+pub(crate) fn remember(before: Memory, state: &State, sight: &Sight) -> Memory {
+    let seen = sight.seen;
     let birth_aged = before.birth_aged && before.birth == seen.birth;
-    let silent = before.silent & silent(state, seen, blind);
+    let silent = before.silent & silent(state, sight);
     let current = seen.birth.map_or(0, |birth| set(birth.attempt.pods()));
     let refused = before.refused & current;
     Memory {
@@ -252,7 +269,7 @@ pub(crate) fn remember(before: Memory, state: &State, seen: Resource, blind: boo
 
 /// What it remembers when things have been as they are for a long time.
 pub(crate) fn aged(memory: Memory, state: &State) -> Memory {
-    let silent = silent(state, state.resource, false);
+    let silent = silent(state, &Sight::now(state));
     Memory {
         birth: state.resource.birth,
         birth_aged: state.resource.birth.is_some(),
@@ -264,12 +281,14 @@ pub(crate) fn aged(memory: Memory, state: &State) -> Memory {
 }
 
 /// The members that were asked and did not answer.
-fn silent(state: &State, seen: Resource, blind: bool) -> u32 {
-    let is_silent = |id: &PodId| {
-        let pod = state.pod(*id);
-        pod.exists() && pod.has(Mark::Ran) && (blind || !pod.is_up())
-    };
-    set(seen.birth.into_iter().flat_map(|birth| birth.attempt.pods()).filter(is_silent))
+fn silent(state: &State, sight: &Sight) -> u32 {
+    let is_silent = |id: &PodId| is_asked(&sight.list, *id) && (sight.blind || !state.pod(*id).is_up());
+    set(sight.seen.birth.into_iter().flat_map(|birth| birth.attempt.pods()).filter(is_silent))
+}
+
+/// Whether a member is asked: it has an address once its container has run.
+fn is_asked(list: &List, id: PodId) -> bool {
+    list.pod(id).exists() && list.pod(id).has(Mark::Ran)
 }
 
 fn set(ids: impl Iterator<Item = PodId>) -> u32 {

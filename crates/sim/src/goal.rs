@@ -12,7 +12,7 @@ use crate::{
 pub enum End {
     /// The cluster has formed, its members serve, clients reach it, and nothing is waited for.
     Running,
-    /// The cluster has formed and has lost members, and the operator says which.
+    /// The cluster has formed and has lost a member, and the operator goes on to change the membership (`life` tells how that ends).
     Degraded,
     /// The cluster has formed and has lost its quorum or everything, and the operator says so and makes nothing anew.
     Lost,
@@ -24,30 +24,32 @@ pub enum End {
 
 impl Model<'_> {
     /// Which end this state is, if it is one. The operators have nothing to do in it.
-    pub(crate) fn end(&mut self, state: &State) -> Option<End> {
+    pub(crate) fn end_of(&mut self, state: &State) -> Option<End> {
         if Who::ALL.into_iter().any(|who| state.operator(who).flying.is_some()) {
             return None;
         }
         let mut waits = Vec::new();
+        let mut goes_on = false;
         for who in Who::ALL {
             let operator = *state.operator(who);
-            let seen = match operator.round {
+            match operator.round {
                 Round::Acting { .. } | Round::Read { outdated: true, .. } => return None,
                 Round::Idle if state.leader != who => continue,
-                Round::Idle => state.resource,
-                Round::Read { seen, .. } => seen,
-            };
-            if seen.presence == Presence::Gone {
+                Round::Idle | Round::Read { .. } | Round::Listed { .. } => {}
+            }
+            let sight = self.sight(state, operator.round);
+            if sight.seen.presence == Presence::Gone {
                 continue;
             }
-            let memory = eyes::remember(operator.memory, state, seen, false);
-            let planned = self.plan(state, who, seen, memory, false);
-            let later = self.plan(state, who, seen, eyes::aged(memory, state), false);
+            let memory = eyes::remember(operator.memory, state, &sight);
+            let planned = self.plan(state, who, sight, memory);
+            let later = self.plan(state, who, sight, eyes::aged(memory, state));
             if [planned.script, later.script].iter().any(|script| !self.book.writes_of(*script).is_empty()) {
                 return None;
             }
             if state.leader == who {
                 waits.clone_from(&planned.waits);
+                goes_on = planned.goes_on || later.goes_on;
             }
         }
         if state.resource.presence != Presence::Present {
@@ -70,7 +72,7 @@ impl Model<'_> {
             return None;
         }
         if birth.formed {
-            formed_end(state, birth.attempt, &waits)
+            formed_end(state, birth.attempt, &waits, goes_on)
         } else {
             stranded(state, birth.attempt, &waits)
         }
@@ -89,7 +91,7 @@ fn is_gone(state: &State) -> bool {
     stuck && !waits && [Role::Peer, Role::Client].iter().all(|role| state.service(*role) == Service::Missing)
 }
 
-fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> {
+fn formed_end(state: &State, attempt: AttemptId, waits: &[&str], goes_on: bool) -> Option<End> {
     let says = |words: &[&str]| waits.iter().any(|word| words.contains(word));
     let up = attempt.pods().filter(|id| state.pod(*id).is_up()).count();
     let withdrawn =
@@ -100,15 +102,7 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> 
     let unreachable = attempt.pods().any(|id| state.pod(id).exists() && state.pod(id).has(Mark::NodeLost));
     match up {
         3 => waits.is_empty().then_some(End::Running),
-        2 => says(&[
-            "MemberLost",
-            "WaitingForMemberBack",
-            "WaitingForQuorum",
-            "WaitingForPodReady",
-            "LauncherRefused",
-            "MemberCrashing",
-        ])
-        .then_some(End::Degraded),
+        2 => goes_on.then_some(End::Degraded),
         1 => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ => says(&["DataLost"]).then_some(End::Lost),

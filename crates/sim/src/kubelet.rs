@@ -1,12 +1,12 @@
 //! FOR PROOF: how a pod's container starts: the launcher's own judgement, then etcd.
 
 use launch::{
-    Intent, LaunchOrder, Seal,
+    EtcdVersion, Intent, LaunchOrder, Seal,
     guard::{self, Found, FoundSeal},
 };
 
 use crate::{
-    cast::{Cast, CastError, PodId},
+    cast::{CastError, PodId},
     laws::Law,
     state::{Data, Mark, Pod, Service, Stage, State},
 };
@@ -19,14 +19,14 @@ pub(crate) struct Guard {
 const ALL_DATA: [Data; 5] = [Data::Fresh, Data::Sealed, Data::Log, Data::DataLost, Data::AllLost];
 
 impl Guard {
-    pub(crate) fn new(cast: &Cast) -> Result<Self, CastError> {
+    pub(crate) fn new(version: EtcdVersion) -> Result<Self, CastError> {
         let seal = Seal { member: "example-bcdfghjklm".parse()?, token: "t".parse()? };
         let mut starts = Vec::new();
         for data in ALL_DATA {
             for withdrawn in [false, true] {
                 let order = LaunchOrder {
                     seal: seal.clone(),
-                    version: cast.wanted.version,
+                    version,
                     intent: if withdrawn { Intent::Restart } else { Intent::NewCluster },
                     argv: Vec::new(),
                 };
@@ -36,8 +36,9 @@ impl Guard {
         Ok(Self { starts })
     }
 
-    fn admits(&self, pod: Pod) -> bool {
-        self.starts.contains(&(pod.data, pod.has(Mark::Withdrawn), true))
+    /// Whether the launcher starts etcd on this data, with or without the permission to find none.
+    pub(crate) fn admits(&self, data: Data, withdrawn: bool) -> bool {
+        self.starts.contains(&(data, withdrawn, true))
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn start(guard: &Guard, state: &State, id: PodId) -> Result<Pod, Law>
     if matches!(pod.stage, Stage::Down | Stage::Refused) {
         pod.restarts = (pod.restarts + 1).min(2);
     }
-    if !guard.admits(pod) {
+    if !guard.admits(pod.data, pod.has(Mark::Withdrawn)) {
         pod.stage = Stage::Refused;
         return Ok(pod);
     }
@@ -92,13 +93,13 @@ pub(crate) fn start(guard: &Guard, state: &State, id: PodId) -> Result<Pod, Law>
 mod tests {
     use super::*;
     use crate::{
-        cast::{AttemptId, INCARNATIONS, Who},
+        cast::{AttemptId, Cast, INCARNATIONS, Who},
         state::BirthRecord,
     };
 
     /// How a pod with this data starts in a world whose names resolve.
     fn outcome(data: Data, withdrawn: bool, formed: bool) -> Result<Stage, Law> {
-        let guard = Guard::new(&Cast::new(INCARNATIONS).unwrap()).unwrap();
+        let guard = Guard::new(Cast::new(INCARNATIONS).unwrap().wanted.version).unwrap();
         let attempt = AttemptId::new(1, Who::A).unwrap();
         let id = attempt.pods().next().unwrap();
         let mut state = State::new();

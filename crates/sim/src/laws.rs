@@ -43,19 +43,35 @@ laws! {
     /// Of I8.
     SecondCluster => "another attempt takes the place of a cluster that had formed";
     /// Of I1.
-    WriteLost => "clients are led away from the cluster that acknowledged a write";
+    WriteLost => "clients are led away from the cluster that acknowledged a write, or a quorum serves without it";
     /// Of I8.
     FormedFalsely => "a cluster is called formed though one of its members never was in its quorum";
     /// Of design decision 6.
     ClientsAstray => "the client Service selects somebody who is not the formed cluster";
     /// Of I6.
-    LivePodDeleted => "the operator deletes a pod of the attempt that counts";
+    LivePodDeleted => "the operator deletes a pod of the attempt that counts, or of a member that etcd has";
     /// Of issue 4: deleting the resource removes everything.
     ActsOnDeleted => "the operator writes for a resource that it saw being deleted";
     /// Of I12.
     FalseAvailable => "the status says Available while no quorum serves";
     /// Of I16.
     SeveralRisks => "more than one risky step in a round";
+    /// Of I3.
+    QuorumTaken => "the operator's own change leaves no quorum where there was one";
+    /// Of I4.
+    SeveralJoining => "more than one member of ours is on its way in";
+    /// Of I7.
+    NewAfterFormed => "a pod is made to begin a cluster after the cluster has formed";
+    /// Of design decision 7.
+    PodBeforeMember => "a pod is made to join before its member was added";
+    /// Of design decision 1.
+    NameAddedTwice => "a member is added under a name that was used before";
+    /// Of design decision 7.
+    PromotedDead => "a learner that does not run is to get a vote";
+    /// Of F1: a container that ends is started again by the kubelet.
+    GivenUpTooSoon => "a member is to be removed that would come back by itself, and was given no time";
+    /// Of design decision 8.
+    LeaderRemoved => "the leader is to be removed though another voter could have led before";
     /// Of the world itself.
     UnknownWrite => "the operator writes something that is not part of this world";
 }

@@ -8,18 +8,18 @@ use std::{
 
 use api::{ConditionStatus, ConditionType};
 use planner::{
-    Desired, Observed, Plan, Problem,
+    Desired, Effect, Observed, Plan, Problem,
     safety::{self, Facts, MadePod, MemberFact},
 };
 
 use crate::{
     cast::{Cast, CastError, PodId, Who, uid_of},
-    eyes::{self, Eyes, Glance},
+    eyes::{self, Eyes, Glance, Sight},
     hash::Quick,
     kubelet::Guard,
     laws::{Broken, Law, Properties},
     state::{
-        BirthRecord, Mark, Memory, Pod, Presence, Reported, Resource, Round, ScriptId, Service, Stage, State,
+        BirthRecord, Mark, Memory, Pod, Presence, Reported, Role, Round, ScriptId, Service, Stage, State,
         WriteId,
     },
     world::{Ingredient, World},
@@ -34,6 +34,8 @@ pub type Planner<'a> = &'a dyn Fn(&Result<Desired, Vec<Problem>>, &Observed) -> 
 pub(crate) struct Planned {
     pub(crate) script: ScriptId,
     pub(crate) waits: Vec<&'static str>,
+    /// Whether it goes on to change the membership, which is another world's story.
+    pub(crate) goes_on: bool,
     pub(crate) broken: Option<Law>,
 }
 
@@ -41,9 +43,8 @@ pub(crate) struct Planned {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct View {
     glance: Glance,
-    peer: Service,
-    client: Service,
-    pods: [Pod; crate::cast::PODS],
+    /// The pods as they are when members are asked, where that is later than the list.
+    later: Option<[Pod; crate::cast::PODS]>,
 }
 
 /// What the safety predicates look at.
@@ -92,7 +93,7 @@ impl<'a> Model<'a> {
             properties,
             distinct: world.has(Ingredient::Distinct),
             book: Book::default(),
-            guard: Guard::new(&cast)?,
+            guard: Guard::new(cast.wanted.version)?,
             planner,
             eyes: Eyes::new(&cast),
             cast,
@@ -102,21 +103,15 @@ impl<'a> Model<'a> {
     }
 
     /// How many different views were planned on.
-    pub(crate) fn views(&self) -> usize {
+    pub(crate) fn planned_on(&self) -> usize {
         self.plans.len()
     }
 
-    /// What an operator plans on what it sees now, with the resource as it read it.
-    pub(crate) fn plan(
-        &mut self,
-        state: &State,
-        who: Who,
-        seen: Resource,
-        memory: Memory,
-        blind: bool,
-    ) -> Rc<Planned> {
-        let glance = Glance { who, seen, memory, blind };
-        let view = View { glance, peer: state.peer, client: state.client, pods: state.pods() };
+    /// What an operator plans on what it sees.
+    pub(crate) fn plan(&mut self, state: &State, who: Who, sight: Sight, memory: Memory) -> Rc<Planned> {
+        let glance = Glance { who, sight, memory };
+        let later = (sight.list != state.list()).then(|| state.pods());
+        let view = View { glance, later };
         if let Some(planned) = self.plans.get(&view) {
             return Rc::clone(planned);
         }
@@ -129,7 +124,11 @@ impl<'a> Model<'a> {
 
     fn keep(&mut self, state: &State, glance: &Glance, plan: &Plan) -> Planned {
         let mut writes = Vec::new();
-        for effect in plan.steps.iter().flat_map(|step| step.lower(&self.cast.wanted)) {
+        let effects: Vec<_> = plan.steps.iter().flat_map(|step| step.lower(&self.cast.wanted)).collect();
+        let here =
+            effects.iter().take_while(|effect| !matches!(effect, Effect::ChangeMembership { .. })).count();
+        let goes_on = here < effects.len();
+        for effect in effects.into_iter().take(here).filter(|effect| !is_beside(effect)) {
             let change = change_of(&self.cast, &effect);
             writes.push(self.book.note(change, Some(effect)));
         }
@@ -140,29 +139,32 @@ impl<'a> Model<'a> {
         let available =
             api::condition::find(status.conditions.as_deref().unwrap_or_default(), ConditionType::Available)
                 .is_some_and(|condition| condition.status == ConditionStatus::True.as_str());
-        let quorum = glance.seen.birth.is_some_and(|birth| state.has_quorum(birth.attempt));
+        let quorum = glance.sight.seen.birth.is_some_and(|birth| state.has_quorum(birth.attempt));
         let rows = [
-            (!writes.is_empty() && glance.seen.presence == Presence::Deleting, Law::ActsOnDeleted),
-            (available && (!quorum || glance.blind), Law::FalseAvailable),
+            (!writes.is_empty() && glance.sight.seen.presence == Presence::Deleting, Law::ActsOnDeleted),
+            (available && (!quorum || glance.sight.blind), Law::FalseAvailable),
             (risks > 1, Law::SeveralRisks),
         ];
         let broken =
             rows.into_iter().find(|(broken, law)| *broken && self.properties.has(*law)).map(|(_, law)| law);
-        if reported != glance.seen.reported {
+        if reported != glance.sight.seen.reported {
             writes.push(self.book.note(Change::Report(reported), None));
         }
         let waits = plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
-        Planned { script: self.book.script(writes), waits, broken }
+        Planned { script: self.book.script(writes), waits, goes_on, broken }
     }
 
     /// Looks and plans: the next round of an operator.
     pub(crate) fn observe(&mut self, state: &State, who: Who, blind: bool) -> Result<State, Broken> {
-        let (seen, read_before) = match state.operator(who).round {
-            Round::Read { seen, outdated } => (seen, outdated),
-            _ => (state.resource, false),
-        };
-        let memory = eyes::remember(state.operator(who).memory, state, seen, blind);
-        let planned = self.plan(state, who, seen, memory, blind);
+        let round = state.operator(who).round;
+        let sight = Sight { blind, ..self.sight(state, round) };
+        if sight.seen.presence == Presence::Gone {
+            let mut next = *state;
+            next.operator_mut(who).round = Round::Idle;
+            return Ok(next);
+        }
+        let memory = eyes::remember(state.operator(who).memory, state, &sight);
+        let planned = self.plan(state, who, sight, memory);
         if let Some(law) = planned.broken {
             return Err(Broken::Law(law));
         }
@@ -170,22 +172,30 @@ impl<'a> Model<'a> {
         let operator = next.operator_mut(who);
         operator.memory = memory;
         let writes = self.book.writes_of(planned.script);
-        let guarded_by_resource =
-            |id: &WriteId| read_before && self.book.change(*id).guard() == Some(Object::Resource);
-        let outdated = writes
-            .iter()
-            .enumerate()
-            .filter(|(_, id)| guarded_by_resource(id))
-            .fold(0, |set, (n, _)| set | 1 << n);
+        let is_outdated =
+            |id: &WriteId| self.book.change(*id).guard().is_some_and(|on| written_since(round, on));
+        let outdated =
+            writes.iter().enumerate().filter(|(_, id)| is_outdated(id)).fold(0, |set, (n, _)| set | 1 << n);
         operator.round =
             if writes.is_empty() { Round::Idle } else { Round::Acting { script: planned.script, outdated } };
         Ok(next)
     }
 
+    /// What an operator sees that is here in its round.
+    pub(crate) fn sight(&self, state: &State, round: Round) -> Sight {
+        let now = Sight::now(state);
+        match round {
+            Round::Read { seen, .. } => Sight { seen, ..now },
+            Round::Listed { list, .. } => Sight { list: self.book.list_of(list).unwrap_or(now.list), ..now },
+            Round::Idle | Round::Acting { .. } => now,
+        }
+    }
+
     /// What the leading operator says when it looks at this state.
-    pub(crate) fn says(&mut self, state: &State) -> Vec<&'static str> {
-        let memory = eyes::remember(state.operator(state.leader).memory, state, state.resource, false);
-        self.plan(state, state.leader, state.resource, memory, false).waits.clone()
+    pub(crate) fn words(&mut self, state: &State) -> Vec<&'static str> {
+        let sight = Sight::now(state);
+        let memory = eyes::remember(state.operator(state.leader).memory, state, &sight);
+        self.plan(state, state.leader, sight, memory).waits.clone()
     }
 
     /// Lets a write land.
@@ -224,6 +234,12 @@ impl<'a> Model<'a> {
                     }
                 }
                 Round::Read { outdated, .. } => *outdated |= object == Object::Resource,
+                Round::Listed { pods, services: [peer, client], .. } => match object {
+                    Object::Pod(id) => *pods |= id.bit(),
+                    Object::Service(Role::Peer) => *peer = true,
+                    Object::Service(Role::Client) => *client = true,
+                    Object::Resource => {}
+                },
                 Round::Idle => {}
             }
             if let Some(flying) = &mut operator.flying {
@@ -304,6 +320,22 @@ impl<'a> Model<'a> {
         let served = state.pod(id).has(Mark::Served);
         let name = self.cast.name(id);
         MemberFact { id: id.member_id(), name, learner: false, started: served, caught_up: served }
+    }
+}
+
+/// Whether an effect is about an object that is always as it should be in this world.
+fn is_beside(effect: &Effect) -> bool {
+    matches!(effect, Effect::CreateBudget(_) | Effect::ApplyBudget { .. } | Effect::PatchPodLabels { .. })
+}
+
+/// Whether an object was written since it was read in this round.
+fn written_since(round: Round, object: Object) -> bool {
+    match (round, object) {
+        (Round::Read { outdated, .. }, Object::Resource) => outdated,
+        (Round::Listed { pods, .. }, Object::Pod(id)) => pods & id.bit() != 0,
+        (Round::Listed { services: [peer, _], .. }, Object::Service(Role::Peer)) => peer,
+        (Round::Listed { services: [_, client], .. }, Object::Service(Role::Client)) => client,
+        _ => false,
     }
 }
 

@@ -1,11 +1,15 @@
 //! FOR PROOF: from one state to all that can follow it.
 
 use crate::{
-    action::Action,
+    action::{Action, Kind},
     cast::{PodId, Who},
-    eyes, kubelet,
+    explore::{self, Explorable},
+    eyes::{self, Sight},
+    goal::End,
+    kubelet,
     laws::{self, Broken},
     model::{Landing, Model},
+    replay,
     state::{
         Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Role, Round, Service, Stage, State,
     },
@@ -13,14 +17,7 @@ use crate::{
     write::{Change, Object},
 };
 
-/// What can follow a state.
-#[derive(Default)]
-pub(crate) struct Moves {
-    /// What happens, and the state after it or what is broken by it.
-    pub(crate) all: Vec<(Action, Result<State, Broken>)>,
-    /// How many were left out because the world has no room for them.
-    pub(crate) cut: usize,
-}
+pub(crate) type Moves = explore::Moves<Action, State>;
 
 impl Moves {
     fn push(&mut self, model: &Model<'_>, action: Action, outcome: Result<State, Broken>) {
@@ -33,9 +30,44 @@ impl Moves {
     }
 }
 
-impl Model<'_> {
-    /// Everything that can happen in this state.
-    pub(crate) fn moves(&mut self, state: &State, faults_left: bool) -> Moves {
+impl Explorable for Model<'_> {
+    type State = State;
+    type Action = Action;
+
+    fn beginning(&self) -> State {
+        State::new()
+    }
+
+    fn faults(&self) -> u8 {
+        self.world.faults
+    }
+
+    /// With two leaders at once only safety is asked: they may undo each other's attempts for as long as both lead.
+    fn has_goal(&self) -> bool {
+        !self.world.has(Ingredient::TwoLeaders)
+    }
+
+    fn kind(action: Action) -> Kind {
+        action.kind()
+    }
+
+    fn end(&mut self, state: &State) -> Option<End> {
+        self.end_of(state)
+    }
+
+    fn says(&mut self, state: &State) -> Vec<&'static str> {
+        self.words(state)
+    }
+
+    fn views(&self) -> usize {
+        self.planned_on()
+    }
+
+    fn told(&mut self, states: &[State], path: &[Action]) -> Vec<Action> {
+        replay::told(self, states, path)
+    }
+
+    fn moves(&mut self, state: &State, faults_left: bool) -> Moves {
         let mut moves = Moves::default();
         for who in Who::ALL {
             self.rounds(state, who, &mut moves);
@@ -52,7 +84,9 @@ impl Model<'_> {
         }
         moves
     }
+}
 
+impl Model<'_> {
     fn leads(&self, state: &State, who: Who) -> bool {
         state.leader == who || self.world.has(Ingredient::TwoLeaders)
     }
@@ -68,7 +102,7 @@ impl Model<'_> {
                 self.time(state, who, moves);
             }
             // The resource went in between: the list of pods is not asked for any more, or comes to nothing.
-            Round::Read { .. } => {
+            Round::Read { .. } | Round::Listed { .. } => {
                 let outcome = self.observe(state, who, false);
                 moves.push(self, Action::Observe(who), outcome);
             }
@@ -83,10 +117,11 @@ impl Model<'_> {
 
     /// Time passes where it makes a difference; where it makes none now it can still pass later.
     fn time(&mut self, state: &State, who: Who, moves: &mut Moves) {
-        let memory = eyes::remember(state.operator(who).memory, state, state.resource, false);
+        let sight = Sight::now(state);
+        let memory = eyes::remember(state.operator(who).memory, state, &sight);
         let aged = eyes::aged(memory, state);
-        let planned = self.plan(state, who, state.resource, memory, false).script;
-        if self.plan(state, who, state.resource, aged, false).script != planned {
+        let planned = self.plan(state, who, sight, memory).script;
+        if self.plan(state, who, sight, aged).script != planned {
             let mut next = *state;
             next.operator_mut(who).memory = aged;
             moves.push(self, Action::TimePasses(who), Ok(next));
@@ -278,6 +313,12 @@ impl Model<'_> {
                 let mut next = *state;
                 next.operator_mut(who).round = Round::Read { seen: state.resource, outdated: false };
                 moves.push(self, Action::ReadResource(who), Ok(next));
+            }
+            if self.world.has(Ingredient::StaleLists) {
+                let mut next = *state;
+                let list = self.book.list(state.list());
+                next.operator_mut(who).round = Round::Listed { list, pods: 0, services: [false; 2] };
+                moves.push(self, Action::ListObjects(who), Ok(next));
             }
         }
         let Round::Acting { script, outdated } = operator.round else { return };

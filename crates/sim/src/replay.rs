@@ -8,6 +8,7 @@ use std::mem::Discriminant;
 use crate::{
     action::Action,
     cast::{AttemptId, Who},
+    explore::Explorable,
     model::Model,
     state::{Pod, Resource, Round, Service, State},
     write::Change,
@@ -64,7 +65,7 @@ fn likeness(model: &Model<'_>, state: &State) -> Likeness {
         let operator = state.operator(who);
         let planned = match operator.round {
             Round::Acting { script, .. } => model.book.writes_of(script),
-            Round::Idle | Round::Read { .. } => &[],
+            Round::Idle | Round::Read { .. } | Round::Listed { .. } => &[],
         };
         let flying = operator.flying.map(|flying| flying.write);
         let writes = planned.iter().copied().chain(flying);

@@ -11,6 +11,9 @@ impl Model<'_> {
     /// Brings a state into the form in which it is compared.
     pub(crate) fn settle(&self, state: &mut State) {
         serve(state);
+        // An older list tells members apart that look alike now.
+        let listed =
+            Who::ALL.into_iter().any(|who| matches!(state.operator(who).round, Round::Listed { .. }));
         for attempt in AttemptId::all() {
             if state.latched & attempt.bit() == 0 {
                 continue;
@@ -19,7 +22,7 @@ impl Model<'_> {
             if !counts || state.resource.presence == Presence::Gone {
                 abandon(state, attempt);
             }
-            if !self.distinct {
+            if !self.distinct && !listed {
                 self.sort(state, attempt);
             }
         }
@@ -49,7 +52,7 @@ impl Model<'_> {
                 Round::Acting { script, .. } => {
                     self.book.writes_of(script).iter().fold(0, |set, id| set | of_write(*id))
                 }
-                Round::Idle | Round::Read { .. } => 0,
+                Round::Idle | Round::Read { .. } | Round::Listed { .. } => 0,
             };
             let flying = operator.flying.map_or(0, |flying| of_write(flying.write));
             planned | flying | operator.memory.refused | operator.memory.silent

@@ -191,6 +191,10 @@ pub struct Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScriptId(pub(crate) u32);
 
+/// A list of pods and Services that is kept in the model's book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListId(pub(crate) u32);
+
 /// A write that is kept in the model's book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriteId(pub(crate) u16);
@@ -207,6 +211,15 @@ pub enum Round {
         seen: Resource,
         /// Whether the resource was written since.
         outdated: bool,
+    },
+    /// It has listed pods and Services, and read nothing else yet.
+    Listed {
+        /// What it found.
+        list: ListId,
+        /// The pods that were written since, as a set.
+        pods: u32,
+        /// Whether the Services were written since, the members' one first.
+        services: [bool; 2],
     },
     /// It has planned, and sends one write after another.
     Acting {
@@ -235,6 +248,30 @@ pub struct Operator {
     pub round: Round,
     /// What of it is under way without its knowledge.
     pub flying: Option<Flying>,
+}
+
+/// The pods and Services of one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct List {
+    pub(crate) peer: Service,
+    pub(crate) client: Service,
+    pods: [Pod; PODS],
+}
+
+impl List {
+    pub(crate) fn pod(&self, id: PodId) -> Pod {
+        self.pods.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// Whether a quorum of an attempt's members was up: then etcd had a leader, and served.
+    pub(crate) fn has_quorum(&self, attempt: AttemptId) -> bool {
+        attempt.pods().filter(|id| self.pod(*id).is_up()).count() >= 2
+    }
+
+    /// The pods that existed.
+    pub(crate) fn existing(&self) -> impl Iterator<Item = PodId> {
+        PodId::all().filter(|id| self.pod(*id).exists())
+    }
 }
 
 /// One state of the world.
@@ -290,6 +327,11 @@ impl State {
         self.pods
     }
 
+    /// What an operator finds that lists pods and Services now.
+    pub(crate) const fn list(&self) -> List {
+        List { peer: self.peer, client: self.client, pods: self.pods }
+    }
+
     pub(crate) fn set_pod(&mut self, id: PodId, pod: Pod) {
         if let Some(place) = self.pods.get_mut(id.index()) {
             *place = pod;
@@ -331,7 +373,7 @@ impl State {
     /// Whether a quorum of an attempt's members is up: then etcd has a leader, and serves.
     #[must_use]
     pub fn has_quorum(&self, attempt: AttemptId) -> bool {
-        attempt.pods().filter(|id| self.pod(*id).is_up()).count() >= 2
+        self.list().has_quorum(attempt)
     }
 
     /// The pods that exist.

@@ -1,5 +1,11 @@
 //! FOR PROOF: which world is explored: how many faults may happen in it, and which.
 
+use crate::{
+    explore::{self, Failure, Stats},
+    laws::Properties,
+    model::{Model, Planner},
+};
+
 /// Something that can happen in a world beside the plain course of things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ingredient {
@@ -29,6 +35,8 @@ pub enum Ingredient {
     Deletion,
     /// The resource is read first and everything else later: what is seen never was true all at once.
     SplitReads,
+    /// Pods and Services are listed first, and the resource and the members are asked later: the list is older than all the rest.
+    StaleLists,
     /// Members are told apart: states that differ only in which member is which are visited each for itself.
     Distinct,
 }
@@ -41,6 +49,7 @@ pub struct World {
     /// How many faults may happen on one path.
     pub faults: u8,
     /// How many attempts there is room for. An attempt ends by a fault, so one more than faults is enough, except for two leaders.
+    /// What finds no room is counted ([`crate::Stats::cut`]), so this is a law of counts: no attempt is wasted without a fault.
     pub attempts: u8,
     /// What can happen.
     pub with: &'static [Ingredient],
@@ -50,4 +59,9 @@ impl World {
     pub(crate) fn has(&self, ingredient: Ingredient) -> bool {
         self.with.contains(&ingredient)
     }
+}
+
+/// Visits every state of a world in which this planner works.
+pub fn explore(world: &World, planner: Planner<'_>, properties: Properties) -> Result<Stats, Failure> {
+    explore::visit_all(&mut Model::new(world, planner, properties)?)
 }

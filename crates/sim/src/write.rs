@@ -10,7 +10,7 @@ use planner::Effect;
 
 use crate::{
     cast::{AttemptId, Cast, PodId},
-    state::{Reported, Role, ScriptId, WriteId},
+    state::{List, ListId, Reported, Role, ScriptId, WriteId},
 };
 
 /// The resourceVersion of everything that is seen. A write that carries it is let through only while the object is unchanged.
@@ -77,7 +77,7 @@ impl Change {
     /// The object whose version guards this write.
     pub(crate) fn guard(self) -> Option<Object> {
         match self {
-            Self::Birth { guarded: true, .. } => Some(Object::Resource),
+            Self::Birth { guarded: true, .. } | Self::Report(_) => Some(Object::Resource),
             Self::Order { pod, guarded: true, .. } => Some(Object::Pod(pod)),
             Self::ApplyService { role, guarded: true, .. } => Some(Object::Service(role)),
             _ => None,
@@ -119,12 +119,13 @@ pub(crate) struct Write {
     pub(crate) effect: Option<Effect>,
 }
 
-/// Every write and every list of writes that was ever planned, once.
+/// Every write and every list of writes that was ever planned, and every list of objects that became old, once.
 #[derive(Default)]
 pub(crate) struct Book {
     writes: Vec<Write>,
     by_change: HashMap<Change, Vec<WriteId>>,
     scripts: IndexSet<Vec<WriteId>>,
+    lists: IndexSet<List>,
 }
 
 impl Book {
@@ -144,6 +145,15 @@ impl Book {
     pub(crate) fn script(&mut self, writes: Vec<WriteId>) -> ScriptId {
         let (index, _) = self.scripts.insert_full(writes);
         ScriptId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn list(&mut self, list: List) -> ListId {
+        let (index, _) = self.lists.insert_full(list);
+        ListId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn list_of(&self, id: ListId) -> Option<List> {
+        usize::try_from(id.0).ok().and_then(|index| self.lists.get_index(index)).copied()
     }
 
     pub(crate) fn write(&self, id: WriteId) -> Option<&Write> {

@@ -10,7 +10,8 @@ use planner::{Desired, Observed, Plan, Problem, safety::Violation};
 use sim::{
     Broken, Counterexample, Failure,
     Ingredient::{
-        self, Answers, Crashes, Deletion, Kills, Nodes, Pods, Quota, SplitReads, Takeovers, Volumes,
+        self, Answers, Crashes, Deletion, Kills, Nodes, Pods, Quota, SplitReads, StaleLists, Takeovers,
+        Volumes,
     },
     Law, Properties, World, explore,
 };
@@ -89,7 +90,7 @@ caught! {
     never_deletes_what_it_abandoned, 1 [Pods] => ALL Broken::NeverReached;
     never_tries_a_refused_pod_again, 1 [Quota] => ALL Broken::NeverReached;
     never_abandons, 1 [Crashes] => ALL Broken::NeverReached;
-    says_nothing_of_lost_members, 1 [Pods] => ALL Broken::NeverReached;
+    says_nothing_of_lost_members, 2 [Pods] => ALL Broken::NeverReached;
     waits_for_lost_nodes_before_it_forms, 1 [Nodes] => ALL Broken::NeverReached;
     reports_a_phase_before_the_birth, 1 [Answers] => ALL Broken::NeverReached;
     is_never_done, 0 [] => ALL Broken::NeverReached;
@@ -107,6 +108,15 @@ fn a_permission_that_was_given_back_is_used() {
     let rule = broken::gives_the_permission_back;
     let case = Case { name: "gives the permission back", rule, faults: 1, with: &[Volumes] };
     case.is_caught(Properties::LAWS, law(Law::Amnesia));
+}
+
+/// It trusts a stale view: a list from before the cluster had any pods is no total loss.
+#[test]
+fn a_list_that_is_older_than_the_record_is_no_total_loss() {
+    let rule = broken::starts_anew_after_total_loss;
+    let case = Case { name: "trusts a stale list", rule, faults: 2, with: &[StaleLists, Takeovers] };
+    case.is_caught(Properties::LAWS, law(Law::SecondCluster));
+    case.is_caught(Properties::INVARIANTS, invariant(Violation::BornAgain));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use sim::{
     End,
     Ingredient::{
         self, Answers, Blindness, Crashes, Deletion, Distinct, Kills, Nodes, Pods, Quota, Services,
-        SplitReads, Takeovers, TwoLeaders, Volumes,
+        SplitReads, StaleLists, Takeovers, TwoLeaders, Volumes,
     },
     Properties, Stats, World, explore,
 };
@@ -42,9 +42,9 @@ fn deleting_the_resource_at_any_moment_leaves_nothing() {
 fn any_one_fault_is_survived() {
     let all = &[
         Kills, Pods, Volumes, Nodes, Answers, Quota, Crashes, Takeovers, Blindness, Services, Deletion,
-        SplitReads,
+        SplitReads, StaleLists,
     ];
-    let stats = visit("any one fault", 1, 3, all);
+    let stats = visit("any one fault", 1, 2, all);
     assert_eq!(stats.cut, 0, "the world is too small");
     assert!(ends(&stats).contains(&End::Degraded));
 }
@@ -71,6 +71,12 @@ fn two_faults_of_pods_volumes_and_nodes_are_survived() {
 fn two_faults_of_operators_and_their_writes_are_survived() {
     let with = &[Answers, Quota, Crashes, Takeovers, Blindness, Services, SplitReads];
     let stats = visit("two faults above", 2, 4, with);
+    assert_eq!((stats.cut, ends(&stats)), (0, vec![End::Running]));
+}
+
+#[test]
+fn lists_that_are_older_than_the_record_are_survived() {
+    let stats = visit("stale lists", 2, 4, &[StaleLists, Takeovers, Kills]);
     assert_eq!((stats.cut, ends(&stats)), (0, vec![End::Running]));
 }
 
