@@ -76,7 +76,7 @@ fn two_faults_of_operators_and_their_writes_are_survived() {
 
 #[test]
 fn lists_that_are_older_than_the_record_are_survived() {
-    let stats = visit("stale lists", 2, 4, &[StaleLists, Takeovers, Kills]);
+    let stats = visit("stale lists", 2, 4, &[StaleLists, Takeovers]);
     assert_eq!((stats.cut, ends(&stats)), (0, vec![End::Running]));
 }
 

@@ -96,3 +96,72 @@ pub(crate) fn settle(state: &mut State) {
         state.set(id, if slot.is_up() { slot.with(Mark::Published) } else { slot.without(Mark::Current) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::life::write::Ground;
+
+    const ON: Ground = Ground { through: SlotId(0), list: 0 };
+
+    /// A cluster of so many voters, the last of which are down.
+    fn cluster(voters: u8, down: u8) -> State {
+        let mut state = State::formed(voters, voters);
+        for id in (voters - down..voters).map(SlotId) {
+            state.set(id, Slot { stage: Stage::Down, ..state.slot(id) });
+        }
+        state
+    }
+
+    #[test]
+    fn etcd_refuses_what_its_strict_check_refuses_and_nothing_else() {
+        let add = |learner| Change::Add { slot: SlotId(3), learner, on: ON };
+        let remove = |n| Change::Remove { slot: SlotId(n), on: ON };
+        let table = [
+            ("a learner beside three", cluster(3, 0), add(true), Answer::Done),
+            ("a learner while one of three is down", cluster(3, 1), add(true), Answer::Refused),
+            ("a voter beside one", cluster(1, 0), add(false), Answer::Done),
+            ("one that runs, of three", cluster(3, 0), remove(0), Answer::Done),
+            ("one that runs, while another is down", cluster(3, 1), remove(0), Answer::Refused),
+            ("the one that is down", cluster(3, 1), remove(2), Answer::Done),
+            ("the last one", cluster(1, 0), remove(0), Answer::Refused),
+            ("nobody", cluster(3, 0), remove(7), Answer::Done),
+            ("anything without a quorum", cluster(3, 2), remove(2), Answer::Refused),
+            (
+                "a leader that is down",
+                cluster(3, 1),
+                Change::MoveLeader { slot: SlotId(2), on: ON },
+                Answer::Refused,
+            ),
+        ];
+        for (title, mut state, asked, answer) in table {
+            assert_eq!(change(&mut state, asked), answer, "{title}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_learner_at_a_time_and_it_is_promoted_when_it_once_had_everything() {
+        let mut state = cluster(3, 0);
+        let (add, promote) =
+            (|slot| Change::Add { slot, learner: true, on: ON }, Change::Promote { slot: SlotId(3), on: ON });
+        assert_eq!(change(&mut state, add(SlotId(3))), Answer::Done);
+        assert_eq!(change(&mut state, add(SlotId(4))), Answer::Refused, "too many learners");
+        assert_eq!(change(&mut state, promote), Answer::Refused, "it has not caught up");
+        state.set(SlotId(3), state.slot(SlotId(3)).with(Mark::Caught));
+        assert_eq!(change(&mut state, promote), Answer::Done, "whether it is alive is not asked");
+        assert_eq!(change(&mut state, Change::Remove { slot: SlotId(3), on: ON }), Answer::Done);
+        assert_eq!(change(&mut state, add(SlotId(3))), Answer::Refused, "an ID never comes back");
+    }
+
+    #[test]
+    fn a_quorum_without_anybody_who_has_everything_has_no_leader() {
+        let mut state = cluster(3, 1);
+        settle(&mut state);
+        assert!(!state.slot(SlotId(2)).has(Mark::Current), "it missed a write");
+        for id in [SlotId(0), SlotId(1)] {
+            state.set(id, state.slot(id).without(Mark::Current));
+        }
+        settle(&mut state);
+        assert!(state.has_quorum() && state.leader.is_none());
+    }
+}

@@ -41,7 +41,7 @@ pub(crate) struct Glance {
 }
 
 impl Glance {
-    pub(crate) fn pod(&self, id: SlotId) -> Slot {
+    fn pod(&self, id: SlotId) -> Slot {
         self.listed.get(id.index()).copied().unwrap_or_default()
     }
 }

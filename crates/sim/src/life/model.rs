@@ -173,7 +173,16 @@ impl<'a> Model<'a> {
     /// The pods that an operator sees that is here in its round.
     pub(crate) fn listed(&self, state: &State, round: Round) -> Slots {
         match round {
-            Round::Listing { list, .. } => self.book.list_of(list),
+            Round::Listing { list, .. } => {
+                let mut slots = self.book.list_of(list);
+                // A member that the others list and that has no pod in the list is asked for by name before anybody believes it.
+                for (then, now) in slots.iter_mut().zip(state.slots) {
+                    if now.is_listed() && !then.pod_exists() {
+                        *then = now;
+                    }
+                }
+                slots
+            }
             Round::Idle | Round::Acting { .. } => state.slots,
         }
     }
@@ -352,7 +361,7 @@ fn rash(state: &State, glance: &Glance, plan: &Plan) -> Option<Law> {
     let patient = glance.memory.silent | glance.memory.stalled;
     let returning = |id: SlotId| {
         let comes_back = |slot: Slot| slot.may_return() && !slot.has(Mark::NodeLost);
-        comes_back(state.slot(id)) && comes_back(glance.pod(id)) && patient & id.bit() == 0
+        comes_back(state.slot(id)) && patient & id.bit() == 0
     };
     // A process that is being ended hands over by itself.
     let stays = |id: SlotId| !state.slot(id).has(Mark::Deleting);
