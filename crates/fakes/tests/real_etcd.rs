@@ -37,7 +37,7 @@ impl Lab for Real {
     fn peer_url(&self, index: usize) -> String {
         // Who is only added, and never started, listens nowhere.
         let known = self.0.members.get(index).map(|member| member.peer_url.clone());
-        known.unwrap_or_else(|| format!("http://{}:{}", harness::own_address(), 1 + index))
+        known.unwrap_or_else(|| format!("http://{}:{}", loopback::own_address(), 1 + index))
     }
 }
 

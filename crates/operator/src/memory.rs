@@ -179,6 +179,7 @@ impl Memory {
     }
 
     /// The names under which a pod can still be made for the first time.
+    #[must_use]
     pub fn unmade(&self) -> BTreeSet<MemberName> {
         self.unmade.clone()
     }

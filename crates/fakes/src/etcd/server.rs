@@ -121,13 +121,13 @@ fn through_quorum(cluster: &Consensus) -> Result<(), Refused> {
     if cluster.leader.is_some() { Ok(()) } else { Err(Refused::NoQuorum) }
 }
 
-fn header(cluster: &Consensus, process: &Process) -> Option<rpc::ResponseHeader> {
-    Some(rpc::ResponseHeader {
+fn header(cluster: &Consensus, process: &Process) -> rpc::ResponseHeader {
+    rpc::ResponseHeader {
         cluster_id: process.log.cluster,
         member_id: process.log.member,
         revision: cluster.revision,
         raft_term: cluster.term,
-    })
+    }
 }
 
 fn listed(entry: &Entry) -> rpc::Member {
@@ -142,7 +142,7 @@ fn listed(entry: &Entry) -> rpc::Member {
 
 fn members(cluster: &Consensus, process: &Process) -> rpc::MembersResponse {
     let members = cluster.members.values().map(listed).collect();
-    rpc::MembersResponse { header: header(cluster, process), members }
+    rpc::MembersResponse { header: Some(header(cluster, process)), members }
 }
 
 #[tonic::async_trait]
@@ -160,7 +160,7 @@ impl Kv for Node {
                 value: value.clone(),
                 ..Default::default()
             });
-            let header = header(cluster, process);
+            let header = Some(header(cluster, process));
             Ok(rpc::RangeResponse { header, kvs: kvs.into_iter().collect(), ..Default::default() })
         });
         self.answer(looked).await
@@ -174,7 +174,7 @@ impl Kv for Node {
             cluster.revision += 1;
             cluster.index += 1;
             cluster.data.insert(request.key.clone(), request.value.clone());
-            Ok(rpc::Done { header: header(cluster, process) })
+            Ok(rpc::Done { header: Some(header(cluster, process)) })
         });
         self.answer(looked).await
     }
@@ -249,7 +249,7 @@ impl Maintenance for Node {
     async fn alarm(&self, _request: Request<rpc::AlarmRequest>) -> Answer<rpc::AlarmResponse> {
         let looked = self.look(|cluster, process, _| {
             voter(cluster, process)?;
-            Ok(rpc::AlarmResponse { header: header(cluster, process), alarms: Vec::new() })
+            Ok(rpc::AlarmResponse { header: Some(header(cluster, process)), alarms: Vec::new() })
         });
         self.answer(looked).await
     }
@@ -258,7 +258,7 @@ impl Maintenance for Node {
         let looked = self.look(|cluster, process, _| {
             let learner = cluster.members.get(&process.log.member).is_some_and(|entry| entry.learner);
             Ok(rpc::StatusResponse {
-                header: header(cluster, process),
+                header: Some(header(cluster, process)),
                 version: process.version.clone(),
                 leader: cluster.leader.unwrap_or_default(),
                 raft_index: cluster.index,
@@ -302,7 +302,7 @@ impl Maintenance for Node {
             if cluster.leader != Some(id) {
                 (cluster.leader, cluster.term) = (Some(id), cluster.term + 1);
             }
-            Ok(rpc::Done { header: header(cluster, process) })
+            Ok(rpc::Done { header: Some(header(cluster, process)) })
         })
         .await
     }

@@ -112,10 +112,10 @@ async fn alone(lab: &mut impl Lab, steps: &mut Steps) -> Result<MemberId, String
     steps.refused("a promotion of nobody", &nobody, &[Cause::MemberNotFound])?;
     let nobody = first.remove_member(MemberId(4711)).await;
     steps.refused("a removal of nobody", &nobody, &[Cause::MemberNotFound])?;
-    let last = first.remove_member(status.member).await;
+    let alone = first.remove_member(status.member).await;
     steps.refused(
         "the removal of the last voter",
-        &last,
+        &alone,
         &[Cause::NotEnoughStarted, Cause::UnhealthyCluster],
     )?;
     Ok(added.id)

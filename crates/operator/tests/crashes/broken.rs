@@ -48,14 +48,12 @@ fn retries_with_a_new_name(client: Client) -> Client {
         if head.method != Method::POST || !head.uri.path().ends_with("/pods") {
             return first.await;
         }
-        match timeout(Duration::from_secs(1), first).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let name = body["metadata"]["name"].as_str().unwrap().to_owned();
-                body["metadata"]["name"] = json!(format!("{}2", &name[..name.len() - 1]));
-                client.send(request(&head, &body)).await
-            }
+        if let Ok(answer) = timeout(Duration::from_secs(1), first).await {
+            return answer;
         }
+        let name = body["metadata"]["name"].as_str().unwrap().to_owned();
+        body["metadata"]["name"] = json!(format!("{}2", &name[..name.len() - 1]));
+        client.send(request(&head, &body)).await
     })
 }
 

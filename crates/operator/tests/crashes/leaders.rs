@@ -26,14 +26,14 @@ fn holder(world: &World) -> String {
     lease(world)["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
-fn of_replica_set(name: &str) -> Option<OwnerReference> {
-    Some(OwnerReference {
+fn of_replica_set(name: &str) -> OwnerReference {
+    OwnerReference {
         api_version: "apps/v1".to_owned(),
         kind: "ReplicaSet".to_owned(),
         name: name.to_owned(),
         uid: format!("uid-of-{name}"),
         ..OwnerReference::default()
-    })
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,12 +41,12 @@ async fn at_its_end_an_operator_gives_the_lease_back_and_the_next_one_takes_it_a
     let mut world = World::new();
     let (end, ended) = oneshot::channel::<()>();
     let stop = shared(ended.map(drop));
-    world.start("first", Settings { owner: of_replica_set("old"), stop, ..Settings::default() });
+    world.start("first", Settings { owner: Some(of_replica_set("old")), stop, ..Settings::default() });
     sleep(MOMENT).await;
     let first = holder(&world);
     assert!(!first.is_empty());
     assert_eq!(lease(&world)["metadata"]["ownerReferences"][0]["name"], "old");
-    world.start("second", Settings { owner: of_replica_set("new"), ..Settings::default() });
+    world.start("second", Settings { owner: Some(of_replica_set("new")), ..Settings::default() });
     sleep(4 * LEASE_DURATION).await;
     assert_eq!(holder(&world), first, "who leads stays");
 
@@ -70,7 +70,7 @@ async fn who_dies_is_followed_after_one_lease_duration_and_not_before() {
     sleep(LEASE_DURATION).await;
     first.abort();
     // Between two renewals lies a retry period, and so does between two looks.
-    sleep(LEASE_DURATION - RETRY_PERIOD - MOMENT).await;
+    sleep(LEASE_DURATION.saturating_sub(RETRY_PERIOD + MOMENT)).await;
     assert_eq!(holder(&world), dead);
     sleep(2 * RETRY_PERIOD + 2 * MOMENT).await;
     assert_ne!(holder(&world), dead);

@@ -213,9 +213,8 @@ impl World {
         let begun = tokio::time::Instant::now();
         loop {
             let Err(why) = is_so(self) else { return };
-            if begun.elapsed() > PATIENCE || !self.record.broken().is_empty() {
-                panic!("never {what}: {why}\n{}", self.story());
-            }
+            let may_go_on = begun.elapsed() <= PATIENCE && self.record.broken().is_empty();
+            assert!(may_go_on, "never {what}: {why}\n{}", self.story());
             sleep(LOOK).await;
         }
     }
