@@ -65,9 +65,12 @@ impl Steps {
     }
 }
 
-const NO_QUORUM: [Cause; 4] = [
+/// etcd is told our deadline, and may end the call by it a moment before we do: then the stream is reset.
+const NO_QUORUM: [Cause; 6] = [
     Cause::NoQuorum,
     Cause::LeaderChanged,
+    Cause::ConnectionLost { maybe_done: false },
+    Cause::ConnectionLost { maybe_done: true },
     Cause::Timeout { maybe_done: false },
     Cause::Timeout { maybe_done: true },
 ];
