@@ -46,6 +46,18 @@ impl Fault {
     ];
 }
 
+/// Which write is broken, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaking {
+    /// Its number.
+    pub number: usize,
+    /// What it is. Another write of that number is let through: names are random, and who leads etcd with them, so two runs need not
+    /// write the same.
+    pub what: String,
+    /// What happens to it.
+    pub fault: Fault,
+}
+
 /// A write as it went over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -100,16 +112,16 @@ pub struct Wire {
     who: String,
     record: Record,
     numbered: Arc<Mutex<usize>>,
-    broken: Option<(usize, Fault)>,
+    broken: Option<Breaking>,
     dead: watch::Sender<bool>,
     silent: watch::Sender<Option<Instant>>,
     hit: watch::Sender<bool>,
 }
 
 impl Wire {
-    /// The wire of this operator, with this fault at the write of that number.
+    /// The wire of this operator, with this write broken.
     #[must_use]
-    pub fn new(who: &str, record: &Record, broken: Option<(usize, Fault)>) -> Self {
+    pub fn new(who: &str, record: &Record, broken: Option<Breaking>) -> Self {
         Self {
             who: who.to_owned(),
             record: record.clone(),
@@ -203,7 +215,8 @@ impl Wire {
             write.number = Some(*numbered);
             *numbered += 1;
         }
-        let fault = self.broken.filter(|(number, _)| write.number == Some(*number)).map(|(_, fault)| fault);
+        let meant = |broken: &&Breaking| write.number == Some(broken.number) && write.what == broken.what;
+        let fault = self.broken.as_ref().filter(meant).map(|broken| broken.fault);
         if fault.is_some() {
             self.hit.send_replace(true);
         }

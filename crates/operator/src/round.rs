@@ -186,7 +186,8 @@ impl Context {
             return (Ended::Failed, "failed");
         }
         let wait = wait_of(plan, self.clock.now());
-        if acted == Acted::Nothing {
+        // Who waits for an object looks at it each time: its event may go missing, and the status would say for minutes what is past.
+        if acted == Acted::Nothing && plan.waiting.is_empty() {
             memory.settled = Some(Settled { observation, at: Instant::now() });
         }
         (Ended::Settled(wait), "settled")

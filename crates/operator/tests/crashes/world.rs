@@ -8,7 +8,7 @@ use fakes::{
     etcd::{self, Etcd},
     kubelet::Kubelet,
     kubernetes::{ApiServer, Asked, Judge, kinds, store::Key},
-    wire::{Fault, Record, Wire, Write},
+    wire::{Breaking, Record, Wire, Write},
 };
 use futures::future::pending;
 use http::Method;
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// An operator that runs, and after its death another one, for ever; the first one's wire has this fault.
-    pub(crate) fn operate(&mut self, fault: Option<(usize, Fault)>, bend: fn(Client) -> Client) -> Wire {
+    pub(crate) fn operate(&mut self, fault: Option<Breaking>, bend: fn(Client) -> Client) -> Wire {
         self.operators += 1;
         let name = format!("op-{}", self.operators);
         let first = Wire::new(&name, &self.record, fault);
