@@ -3,6 +3,8 @@
 mod load;
 
 use std::{
+    fmt,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -68,6 +70,14 @@ enum Verb {
     Machine(MachineVerb),
 }
 
+/// Prints a line. Whoever reads may have seen enough (`| head`): that is no failure.
+fn print(text: &dyn fmt::Display) -> io::Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed,
+    }
+}
+
 /// What the testbed asks of itself inside and around its machines.
 #[derive(Subcommand)]
 enum MachineVerb {
@@ -107,8 +117,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             cluster::down(instance, &checkout)?;
             println!("the cluster is removed");
         }
-        Verb::Status => println!("{}", in_runtime(cluster::status(instance))?),
-        Verb::Kubeconfig => println!("{}", places(instance)?.kubeconfig.display()),
+        Verb::Status => print(&in_runtime(cluster::status(instance))?)?,
+        Verb::Kubeconfig => print(&places(instance)?.kubeconfig.display())?,
         Verb::Kubectl { arguments } => return kubectl(instance, &arguments),
         Verb::Load(arguments) => in_runtime(load::run(places(instance)?, arguments))?,
         // These two fork into other namespaces: no other thread may be running.

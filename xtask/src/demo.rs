@@ -6,12 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt, api::ListParams};
 use testbed::{
     addons::DnsAnswers,
     cluster::{self, Settings},
+    history::Load,
     images::EtcdVersion,
     instance::Instance,
     kit::{Cluster, Places, check, wait_for_all},
@@ -59,8 +60,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     heading("An EtcdCluster");
     let applied = Instant::now();
     apply(&cluster, RESOURCE).await?;
-    members_ready(&cluster, applied).await?;
+    members_ready(&cluster, applied, 3, None).await?;
+    what_there_is(&cluster).await?;
     client(&cluster).await?;
+    grow_and_heal(&cluster).await?;
     closing(begun, &cluster.places().kubectl);
     Ok(())
 }
@@ -79,30 +82,66 @@ async fn apply(cluster: &Cluster, file: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells each change of each member's pod, until all are Ready.
-async fn members_ready(cluster: &Cluster, since: Instant) -> anyhow::Result<()> {
+/// Tells each change of each member's pod, until so many are Ready, and this one is not among them.
+async fn members_ready(
+    cluster: &Cluster,
+    since: Instant,
+    size: usize,
+    gone: Option<&str>,
+) -> anyhow::Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
     let labels = format!("etcd_cluster={CLUSTER}");
     let mut told = BTreeMap::new();
-    wait_for_all(&pods, &labels, Duration::from_mins(5), "to be three and Ready", |pods| {
+    let wanted = format!("to be {size} and Ready");
+    wait_for_all(&pods, &labels, Duration::from_mins(5), &wanted, |pods| {
         for pod in pods {
             let state = state(pod);
             if told.insert(pod.name_any(), state) != Some(state) {
                 println!("{:>6.1} s  {} {state}", since.elapsed().as_secs_f64(), pod.name_any());
             }
         }
-        check::pods_ready(3)(pods)
+        match pods.iter().map(ResourceExt::name_any).find(|name| Some(name.as_str()) == gone) {
+            Some(name) => Err(format!("{name} is still there")),
+            None => check::pods_ready(size)(pods).map(drop),
+        }
     })
     .await?;
-    println!("{:>6.1} s  all three members are Ready\n", since.elapsed().as_secs_f64());
-    let seen = cluster.kubectl(&["-n", NAMESPACE, "get", "etcdcluster", CLUSTER]).await?.success()?;
-    println!("$ kubectl get etcdcluster {CLUSTER}\n{seen}\n");
-    let services = cluster
-        .kubectl(&["-n", NAMESPACE, "get", "services", "--selector", &format!("etcd_cluster={CLUSTER}")])
-        .await?
-        .success()?;
-    println!("$ kubectl get services --selector etcd_cluster={CLUSTER}\n{services}");
+    println!("{:>6.1} s  all {size} members are Ready\n", since.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// The cluster and its Services, as kubectl shows them.
+async fn what_there_is(cluster: &Cluster) -> anyhow::Result<()> {
+    kubectl(cluster, &["get", "etcdcluster", CLUSTER]).await?;
+    kubectl(cluster, &["get", "services", "--selector", &format!("etcd_cluster={CLUSTER}")]).await
+}
+
+/// Runs kubectl, and shows what was typed and printed.
+async fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<()> {
+    println!("$ kubectl {}", arguments.join(" "));
+    let here = [&["-n", NAMESPACE], arguments].concat();
+    println!("{}\n", cluster.kubectl(&here).await?.success()?);
+    Ok(())
+}
+
+/// A fourth member, and one that is lost and replaced, while somebody writes and reads all the time.
+async fn grow_and_heal(cluster: &Cluster) -> anyhow::Result<()> {
+    heading("A fourth member, while a client writes and reads");
+    let load = Load::default().start(cluster, NAMESPACE, CLUSTER).await?;
+    let since = Instant::now();
+    kubectl(cluster, &["scale", &format!("etcdcluster/{CLUSTER}"), "--replicas=4"]).await?;
+    members_ready(cluster, since, 4, None).await?;
+
+    heading("A member is lost");
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), NAMESPACE);
+    let members = pods.list(&ListParams::default().labels(&format!("etcd_cluster={CLUSTER}"))).await?;
+    let victim = members.items.first().map(ResourceExt::name_any).context("there is no member")?;
+    let since = Instant::now();
+    kubectl(cluster, &["delete", "pod", &victim, "--wait=false"]).await?;
+    members_ready(cluster, since, 4, Some(&victim)).await?;
+    // An error here is a write that was acknowledged and is gone, or an answer that cannot be.
+    println!("the client's history is in order: {}", load.finish().await?);
+    kubectl(cluster, &["get", "events", "--field-selector", "involvedObject.kind=EtcdCluster"]).await
 }
 
 /// How far a member's pod is, in the words of `kubectl get pods` as far as it has some.
@@ -156,7 +195,7 @@ async fn client(cluster: &Cluster) -> anyhow::Result<()> {
 
 fn closing(begun: Instant, kubectl: &Path) {
     println!(
-        "\nfoo was read back as bar, {} after the demo began. It is all still running. Next:",
+        "\nfoo was read back as bar, a member joined and one was replaced: {} after the demo began. It is all still running. Next:",
         took(begun)
     );
     println!("  export KUBECONFIG=$(make -s kubeconfig)");
@@ -165,6 +204,8 @@ fn closing(begun: Instant, kubectl: &Path) {
     }
     println!("  kubectl describe etcdcluster/{CLUSTER}");
     println!("  kubectl get pods -l etcd_cluster={CLUSTER} -o wide");
+    println!("  kubectl scale etcdcluster/{CLUSTER} --replicas=3");
+    println!("  make load CLUSTER={CLUSTER} DURATION=60    # writes and reads, and checks what it was told");
     println!("  kubectl run --rm -i --tty etcdctl --image quay.io/coreos/etcd --restart=Never -- /bin/sh");
     println!("  kubectl logs deployment/etcd-operator");
     println!("To clean up:");

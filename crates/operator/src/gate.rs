@@ -1,5 +1,5 @@
 //! ACT's one door: every write to Kubernetes or etcd passes here. It has a deadline, it is sent only while this process leads for
-//! at least that long, it is counted, and tests break it here.
+//! at least that long, and it is counted. Tests break what it sends on the wire (`crates/fakes`).
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -22,9 +22,6 @@ pub enum Failure {
     /// etcd answered with an error, or could not be reached.
     #[error(transparent)]
     Etcd(etcd_admin::Error),
-    /// A test stopped it.
-    #[error("stopped by a test")]
-    Stopped,
 }
 
 /// What the API server said, or why it said nothing, without the type names of the client.
@@ -36,42 +33,18 @@ pub fn words(error: &kube::Error) -> String {
     }
 }
 
-/// What happens to a write in a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing.
-    None,
-    /// It is not sent, as if the process had died before.
-    Stop,
-    /// It is sent, and the answer is lost.
-    LoseAnswer,
-}
-
-/// Decides, in a test, what happens to each write.
-pub trait Faults: Send + Sync {
-    /// What happens to this one.
-    fn at(&self, write: &str) -> Fault;
-}
-
 /// The door.
 #[derive(Clone)]
 pub struct Gate {
     leadership: Leadership,
     metrics: Arc<Metrics>,
-    faults: Option<Arc<dyn Faults>>,
 }
 
 impl Gate {
     /// A door that is open while this leadership lasts.
     #[must_use]
     pub fn new(leadership: Leadership, metrics: Arc<Metrics>) -> Self {
-        Self { leadership, metrics, faults: None }
-    }
-
-    /// The same door, broken where a test says.
-    #[must_use]
-    pub fn with_faults(self, faults: Arc<dyn Faults>) -> Self {
-        Self { faults: Some(faults), ..self }
+        Self { leadership, metrics }
     }
 
     /// Sends a write that only the leader may send.
@@ -102,7 +75,7 @@ impl Gate {
         failure: impl FnOnce(E) -> Failure,
     ) -> Result<T, Failure> {
         let outcome = if self.leadership.lasts(limit) {
-            self.send(name, limit, call, failure).await
+            Self::send(limit, call, failure).await
         } else {
             Err(Failure::NotLeading)
         };
@@ -117,27 +90,20 @@ impl Gate {
         limit: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
-        let outcome = self.send(name, limit, call, Failure::Api).await;
+        let outcome = Self::send(limit, call, Failure::Api).await;
         self.count(name, &outcome);
         outcome
     }
 
     async fn send<T, E>(
-        &self,
-        name: &'static str,
         limit: Duration,
         call: impl Future<Output = Result<T, E>>,
         failure: impl FnOnce(E) -> Failure,
     ) -> Result<T, Failure> {
-        let fault = self.faults.as_ref().map_or(Fault::None, |faults| faults.at(name));
-        if fault == Fault::Stop {
-            return Err(Failure::Stopped);
-        }
-        let answer = match timeout(limit, call).await {
+        match timeout(limit, call).await {
             Ok(answer) => answer.map_err(failure),
             Err(_) => Err(Failure::NoAnswer(limit)),
-        };
-        if fault == Fault::LoseAnswer { Err(Failure::NoAnswer(limit)) } else { answer }
+        }
     }
 
     fn count<T>(&self, name: &'static str, outcome: &Result<T, Failure>) {
@@ -146,7 +112,7 @@ impl Gate {
             name,
             match outcome {
                 Ok(_) => "done",
-                Err(Failure::NotLeading | Failure::Stopped) => "not sent",
+                Err(Failure::NotLeading) => "not sent",
                 Err(Failure::NoAnswer(_)) => "no answer",
                 Err(Failure::Api(_) | Failure::Etcd(_)) => "failed",
             },
@@ -156,19 +122,9 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(3);
-
-    struct Always(Fault);
-
-    impl Faults for Always {
-        fn at(&self, _write: &str) -> Fault {
-            self.0
-        }
-    }
 
     fn gate(leadership: &Leadership) -> Gate {
         Gate::new(leadership.clone(), Arc::new(Metrics::new()))
@@ -197,21 +153,5 @@ mod tests {
         leadership.renewed(tokio::time::Instant::now());
         let never = std::future::pending::<Result<(), kube::Error>>();
         assert!(matches!(gate(&leadership).write("x", LIMIT, never).await, Err(Failure::NoAnswer(_))));
-    }
-
-    #[tokio::test]
-    async fn a_test_can_stop_a_write_before_it_and_lose_its_answer_after() {
-        for (fault, sent) in [(Fault::Stop, false), (Fault::LoseAnswer, true)] {
-            let leadership = Leadership::new(Duration::from_secs(15));
-            leadership.renewed(tokio::time::Instant::now());
-            let done = AtomicBool::new(false);
-            let gate = gate(&leadership).with_faults(Arc::new(Always(fault)));
-            let call = async {
-                done.store(true, Ordering::SeqCst);
-                Ok(())
-            };
-            assert!(gate.write("x", LIMIT, call).await.is_err());
-            assert_eq!(done.load(Ordering::SeqCst), sent, "{fault:?}");
-        }
     }
 }

@@ -24,7 +24,7 @@ pub enum Verdict {
 #[must_use]
 pub fn verdict(failure: &Failure, namespace: &str) -> Verdict {
     match failure {
-        Failure::NotLeading | Failure::Stopped => Verdict::NotSent,
+        Failure::NotLeading => Verdict::NotSent,
         Failure::Api(kube::Error::Api(status)) => of_status(status, namespace),
         // etcd says in words what it refuses; that is for the next round to understand.
         Failure::Etcd(error) if !error.maybe_done() => {
