@@ -175,7 +175,8 @@ fn cargo_run(package: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn testbed(arguments: &[&str]) -> Command {
+/// The testbed's own command.
+pub(crate) fn testbed(arguments: &[&str]) -> Command {
     let mut command =
         cargo(&["run", "--quiet", "--locked", "--package", "testbed", "--bin", "testbed", "--"]);
     command.args(arguments);
