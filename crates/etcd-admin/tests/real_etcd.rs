@@ -99,7 +99,10 @@ mod steps {
         .await;
         for outcome in [short.ping().await, short.members_linearizable().await.map(drop)] {
             let error = outcome.unwrap_err();
-            assert!(matches!(error.cause, Cause::NoQuorum | Cause::Timeout { .. }), "{error}");
+            // etcd knows our deadline, and may end the stream at that moment.
+            let expected =
+                matches!(error.cause, Cause::NoQuorum | Cause::Timeout { .. } | Cause::ConnectionLost { .. });
+            assert!(expected, "{error}");
             assert!(!error.maybe_done(), "a read does nothing: {error}");
         }
         assert_eq!(survivor.members_as_seen().await.unwrap().members, full.members);
@@ -110,6 +113,7 @@ mod steps {
             matches!(
                 error.cause,
                 Cause::Timeout { maybe_done: true }
+                    | Cause::ConnectionLost { maybe_done: true }
                     | Cause::NoQuorum
                     | Cause::NotEnoughStarted
                     | Cause::UnhealthyCluster
@@ -153,7 +157,13 @@ mod steps {
         })
         .await;
         assert_eq!(list.members.iter().filter(|member| member.role == Role::Voter).count(), 2);
-        assert_eq!(cause(old.promote_member(added.id).await), Cause::NotALearner);
+        // Right after its promotion its progress is not known yet, and that is asked first.
+        eventually("a voter is not promoted", String::new, async || {
+            let refused = cause(old.promote_member(added.id).await);
+            assert!([Cause::NotALearner, Cause::LearnerNotReady].contains(&refused), "{refused:?}");
+            (refused == Cause::NotALearner).then_some(())
+        })
+        .await;
         eventually("the new voter reads through the quorum", String::new, async || new.ping().await.ok())
             .await;
     }
@@ -201,10 +211,12 @@ mod steps {
         for index in 0..200_u8 {
             member.put(&[b'k', index], &[index; 2000]).await.unwrap();
         }
-        // A snapshot has the version of what it holds, once the members have agreed on one.
+        // A snapshot has the version of what it holds once the members have agreed on one, and that is on disk.
         if !version.starts_with("3.5") {
-            eventually("the data has a version", String::new, async || {
-                member.status().await.unwrap().storage_version
+            eventually("a snapshot tells its version", String::new, async || {
+                let mut early = member.snapshot().await.unwrap();
+                early.next().await.unwrap();
+                early.version().is_some().then_some(())
             })
             .await;
         }
