@@ -2,7 +2,7 @@
 //!
 //! Who comes back has to wait for the Lease of the one that was killed, so several operators are killed at the same time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
@@ -16,6 +16,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use testbed::{
     faults::Ground,
     kit::{TestCase, TestNamespace},
+    machine::ProcessId,
 };
 
 const OPERATORS: u64 = 5;
@@ -23,13 +24,26 @@ const KILLS: u64 = 4;
 /// From the first write to the last one, a creation takes about this long.
 const CREATION: u64 = 5000;
 
+/// Kills the operator. Its pod may still be called Ready while the kubelet waits with its next start: then that is waited for.
+async fn kill(ns: &TestNamespace, ground: &Ground) -> anyhow::Result<ProcessId> {
+    let begun = Instant::now();
+    loop {
+        let pods = ns.pods_ready("name=etcd-operator", 1).await?;
+        let pod = pods.into_iter().next().context("no operator")?;
+        match ground.place_of(pod).and_then(|place| place.kill("etcd-operator")) {
+            Ok(killed) => return Ok(killed),
+            Err(error) if begun.elapsed() > e2e::SOON => return Err(error.into()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
 /// Kills the operator in the middle of a creation. Whether the cluster had not formed by then.
 async fn kill_once(ns: &TestNamespace, ground: &Ground, name: &str, moment: u64) -> anyhow::Result<bool> {
-    let pods = ns.pods_ready("name=etcd-operator", 1).await?;
-    let pod = pods.into_iter().next().context("no operator")?;
+    ns.pods_ready("name=etcd-operator", 1).await?;
     ns.apply(&etcd_cluster(name, 3, "3.6.14")).await?;
     tokio::time::sleep(Duration::from_millis(moment)).await;
-    let killed = ground.place_of(pod)?.kill("etcd-operator")?;
+    let killed = kill(ns, ground).await?;
     let seen = ns.api::<EtcdCluster>().get(name).await?;
     ensure!(killed.wait_gone(e2e::SOON), "the operator lives");
     one_cluster(ns, name).await?;
