@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{SOON, etcd_cluster, file, members::one_cluster, operator, operator_available, repository};
+use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::util::intstr::IntOrString};
 use kube::{Api, api::DynamicObject, core::GroupVersionKind, discovery::ApiResource};
 use testbed::kit::{Cluster, PodSecurity, TestCase, TestNamespace, wait_for};
 
@@ -110,6 +111,14 @@ async fn side_by_side(one: &TestNamespace, all: &TestNamespace) -> anyhow::Resul
     wait_for(&one.api::<EtcdCluster>(), "wide", SOON, "to be begun", begun).await?;
     one.apply(&wide("wide", "3.6.14")).await?;
     one_cluster(one, "wide").await?;
+    // A budget follows the size: that right is used, too.
+    one.kubectl(&["scale", "etcdcluster/wide", "--replicas=4"]).await?.success()?;
+    one_cluster(one, "wide").await?;
+    let asks_for_three = |budget: Option<&PodDisruptionBudget>| {
+        let asked = budget.and_then(|budget| budget.spec.as_ref()?.min_available.clone());
+        if asked == Some(IntOrString::Int(3)) { Ok(()) } else { Err(format!("{asked:?}")) }
+    };
+    wait_for(&one.api::<PodDisruptionBudget>(), "wide", SOON, "to ask for three", asks_for_three).await?;
     for (kind, name) in
         [("EtcdBackup", "plain"), ("EtcdBackup", "wide"), ("EtcdRestore", "plain"), ("EtcdRestore", "wide")]
     {
