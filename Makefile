@@ -47,7 +47,7 @@ load: tools-here ## Write to and read from an etcd cluster, and check its answer
 	@$(TESTBED) load $(if $(NAMESPACE),--namespace $(NAMESPACE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(DURATION),--duration $(DURATION)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: bench
-bench: tools-here ## Measure: etcd pods made by hand, ours beside them, the operator's memory: make bench RUNS=10 CLUSTERS=50
+bench: tools-here ## Measure: etcd pods made by hand, ours beside them, a life of changes, the operator's memory: make bench RUNS=10 CLUSTERS=50
 	@cargo build --quiet --locked --release --package testbed --bin bench
 	@$(BUILD)
 	@[ -n "$$TESTBED_KUBECONFIG" ] || { $(TESTBED) up && cargo xtask push; }

@@ -42,6 +42,20 @@ pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: usize) -> anyhow::R
     Ok(took)
 }
 
+/// The pod of a cluster of one, from its deletion until it is gone.
+pub(crate) async fn delete_to_gone(ns: &TestNamespace, run: usize) -> anyhow::Result<Duration> {
+    let name = format!("gone-{run}");
+    let etcd = cluster(ns, &name, 1);
+    let member = format!("{name}-0");
+    let applied = ns.apply(&etcd.manifest()).await?;
+    ns.pod_ready(&member).await?;
+    let started = Instant::now();
+    ns.remove::<Pod>(&member).await?;
+    let took = started.elapsed();
+    ns.remove_all(&applied).await?;
+    Ok(took)
+}
+
 fn cluster<'a>(ns: &'a TestNamespace, name: &'a str, size: usize) -> HandMade<'a> {
     HandMade { name, namespace: ns.name(), version: ETCD, size }
 }

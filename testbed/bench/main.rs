@@ -7,6 +7,7 @@
 mod conditions;
 mod exact;
 mod floor;
+mod life;
 mod memory;
 mod ours;
 mod stats;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use testbed::kit::{Cluster, TestCase, TestNamespace, operator};
 
-use crate::{conditions::Conditions, exact::Exact, memory::Memory, stats::Figure};
+use crate::{conditions::Conditions, exact::Exact, life::Life, memory::Memory, stats::Figure};
 
 const RUNS: usize = 10;
 const CLUSTERS: usize = 50;
@@ -30,7 +31,8 @@ async fn main() -> anyhow::Result<()> {
         .on(cluster)
         .deadline(Duration::from_hours(1))
         .run(async |ns| {
-            operator::operator(&ns).await?;
+            // Beside pods made by hand, which are not as restricted as ours.
+            operator::operator_beside_people(&ns).await?;
             let figures = figures(&ns, runs).await?;
             println!("{}\n{}", conditions.with_load_after()?, figures.table());
             println!("{}", figures.ratios());
@@ -56,6 +58,8 @@ struct Figures {
     three_exact: Figure,
     three_ours: Figure,
     again_bare: Figure,
+    gone_bare: Figure,
+    life: Life,
 }
 
 /// All of them, the first time without being counted: images are pulled, caches are filled.
@@ -67,6 +71,8 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
         three_exact: Figure::of("three pods as the operator makes them, by hand, apply to all Ready"),
         three_ours: Figure::of("three members by the operator, apply to all Ready"),
         again_bare: Figure::of("a deleted etcd pod, delete to Ready again"),
+        gone_bare: Figure::of("an etcd pod, delete to gone"),
+        life: Life::new(),
     };
     for run in 0..=runs {
         figures.one_bare.took(run, floor::apply_to_ready(ns, run, 1).await?);
@@ -74,21 +80,25 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
         figures.three_exact.took(run, exact.apply_to_ready(ns, run).await?);
         figures.three_ours.took(run, ours::apply_to_ready(ns, &format!("ours-{run}"), 3).await?);
         figures.again_bare.took(run, floor::delete_to_ready(ns, run).await?);
+        figures.gone_bare.took(run, floor::delete_to_gone(ns, run).await?);
+        figures.life.live(ns, run).await?;
     }
     Ok(figures)
 }
 
 impl Figures {
     fn table(&self) -> String {
-        let Self { one_bare, three_bare, three_exact, three_ours, again_bare } = self;
-        stats::table(&[one_bare, three_bare, three_exact, three_ours, again_bare])
+        let Self { one_bare, three_bare, three_exact, three_ours, again_bare, gone_bare, life } = self;
+        let floors = [one_bare, three_bare, three_exact, three_ours, again_bare, gone_bare];
+        stats::table(&[&floors[..], &life.figures()].concat())
     }
 
     fn ratios(&self) -> String {
         format!(
-            "ours to the bare floor: {} (goal 1.50)\nours to the floor of the same pods: {} (goal 1.15)",
-            stats::ratio(&self.three_ours, &self.three_bare),
-            stats::ratio(&self.three_ours, &self.three_exact)
+            "ours to the bare floor: {} (goal 1.50)\nours to the floor of the same pods: {} (goal 1.15)\n{}",
+            stats::ratio(&self.three_ours, &self.three_bare, 1),
+            stats::ratio(&self.three_ours, &self.three_exact, 1),
+            self.life.ratios(&self.one_bare, &self.gone_bare),
         )
     }
 }

@@ -33,11 +33,11 @@ impl Figure {
     }
 }
 
-/// How often one median holds the other.
-pub(crate) fn ratio(figure: &Figure, floor: &Figure) -> String {
+/// How often one median holds the other, where the floor has to be gone through so many times.
+pub(crate) fn ratio(figure: &Figure, floor: &Figure, times: u32) -> String {
     match (figure.median(), floor.median()) {
         (Some(figure), Some(floor)) if !floor.is_zero() => {
-            format!("{:.2}", figure.as_secs_f64() / floor.as_secs_f64())
+            format!("{:.2}", figure.as_secs_f64() / (floor * times).as_secs_f64())
         }
         _ => "-".to_owned(),
     }
@@ -77,6 +77,13 @@ mod tests {
         let figure = figure(&[9000, 3000, 1000, 2000]);
         assert_eq!(figure.median(), Some(Duration::from_secs(2)));
         assert_eq!(figure.worst(), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_medians() {
+        let (slow, fast) = (figure(&[0, 3000]), figure(&[0, 1000]));
+        assert_eq!((ratio(&slow, &fast, 1), ratio(&slow, &fast, 2)), ("3.00".to_owned(), "1.50".to_owned()));
+        assert_eq!(ratio(&slow, &figure(&[0]), 1), "-");
     }
 
     #[test]

@@ -4,18 +4,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use loopback::{Cluster, VERSIONS, eventually, own_address};
 use testbed::history::{Load, LoadError, Running, check::Violation};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
-
-#[path = "../../crates/etcd-admin/tests/harness/mod.rs"]
-mod harness;
-
-use harness::{Cluster, VERSIONS, eventually};
-use loopback::own_address;
 
 /// Stands where a Service would: each connection goes to the next of the addresses that are there at that time.
 struct Service {

@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt, api::ListParams};
 use testbed::{
     history::Load,
     images::EtcdVersion,
-    kit::{Cluster, Places, check, wait_for_all},
+    kit::{Cluster, Places, check, operator, wait_for_all},
 };
 
 use crate::{deploy, image, test};
@@ -47,7 +47,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     for file in OPERATOR {
         apply(&cluster, file).await?;
     }
-    deploy::operator_available(&cluster, NAMESPACE).await?;
+    operator::available_in(&cluster, NAMESPACE).await?;
     println!("the operator runs");
 
     heading("An EtcdCluster");

@@ -1,14 +1,10 @@
 //! `make deploy` and `make undeploy`: our image in the testbed's registry, and the install manifest applied.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
 use testbed::{
     control_plane::Layout,
     instance::Instance,
-    kit::{Cluster, Places, check, wait_for},
+    kit::{Cluster, Places, operator},
     push::push,
 };
 
@@ -28,7 +24,7 @@ pub(crate) async fn deploy() -> anyhow::Result<()> {
     );
     // The same tag may name another image than a moment ago.
     println!("{}", cluster.kubectl(&["rollout", "restart", "deployment/etcd-operator"]).await?.success()?);
-    operator_available(&cluster, "default").await
+    Ok(operator::available_in(&cluster, "default").await?)
 }
 
 /// Takes away what `deploy` applied.
@@ -49,13 +45,5 @@ pub(crate) async fn push_image() -> anyhow::Result<()> {
     let built = tokio::task::spawn_blocking(image::build).await.context("the build was interrupted")??;
     let pushed = push(&built, &Layout::of(Instance::chosen()?).registry()).await?;
     println!("{} is in the testbed's registry ({})", image::NAME, pushed.digest);
-    Ok(())
-}
-
-/// Waits until the operator's Deployment is available.
-pub(crate) async fn operator_available(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
-    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), namespace);
-    let patience = Duration::from_mins(2);
-    wait_for(&deployments, "etcd-operator", patience, "to be available", check::deployment_available).await?;
     Ok(())
 }

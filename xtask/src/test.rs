@@ -19,7 +19,7 @@ use testbed::{
     recipe::CargoTool,
 };
 
-use crate::report::Report;
+use crate::{image, report::Report};
 
 /// The packages whose tests need a cluster. The inner parentheses matter: `-` binds closer than `+`.
 const ON_A_CLUSTER: &str = "((package(testbed) + package(e2e)) - binary(history_on_etcd))";
@@ -71,7 +71,11 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
     } else {
         // Here and not inside a test, which must not take as long as a build.
         run_phase(report, Phase::of("parts", testbed(&["build"])))?;
-        run_phase(report, tests("life of a cluster", "lifecycle", "binary(lifecycle)"))?;
+        // Clusters that start and stop leave a core idle for most of their time.
+        let mut programs = image::build_aside()?;
+        let lived = run_phase(report, tests("life of a cluster", "lifecycle", "binary(lifecycle)"));
+        programs.wait().context("the build of our programs")?;
+        lived?;
     }
     let mut beside = tests(
         "tests on real etcd, and in every state of a small world",

@@ -7,15 +7,13 @@
     reason = "a test's functions may panic too"
 )]
 
-mod harness;
-
 use std::{sync::Arc, time::Duration};
 
 use etcd_admin::{
     Alarm, AlarmKind, AuthProblem, Cause, Connect, Credentials, Error, ListedMember, Member, MemberId,
     Revision, Role,
 };
-use harness::{Cluster, VERSIONS, cause, eventually, id_of, leader};
+use loopback::{Cluster, VERSIONS, cause, eventually, id_of, leader};
 use sha2::{Digest as _, Sha256};
 
 /// One test per version, so that a failure names it and versions run side by side.

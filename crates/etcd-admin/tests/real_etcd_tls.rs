@@ -2,13 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's functions may panic too")]
 
-mod harness;
-
 use std::fs;
 
 use etcd_admin::{Cause, Connect, Tls};
-use harness::{Cluster, VERSIONS, eventually};
-use loopback::own_address;
+use loopback::{Cluster, VERSIONS, eventually, own_address};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 struct Authority {

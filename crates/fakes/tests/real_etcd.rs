@@ -7,13 +7,9 @@
     reason = "a test's functions may panic too"
 )]
 
-// One way to run etcd processes, whoever asks: it is the one of the client's own tests.
-#[path = "../../etcd-admin/tests/harness/mod.rs"]
-mod harness;
-
 use etcd_admin::Member;
 use fakes::truth::etcd::{Lab, check};
-use harness::Cluster;
+use loopback::Cluster;
 
 struct Real(Cluster);
 

@@ -1,12 +1,21 @@
 //! FOR PROOF: what tests with real processes on the loopback share. Nothing but tests depends on it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test's functions may panic too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test's functions may panic too"
+)]
 #![allow(clippy::missing_panics_doc, reason = "each one panics where its test cannot go on")]
+
+mod cluster;
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
+
+pub use cluster::{Cluster, Process, VERSIONS, cause, eventually, id_of, leader};
 
 /// The etcd binary of a version, from the folder that `ETCD_BINARIES` names. A missing one fails the test: a test that did not
 /// run has shown nothing.

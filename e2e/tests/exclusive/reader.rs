@@ -1,6 +1,10 @@
 //! A reader of a seed: types what it says, in its order, into a shell on this cluster, and compares what is printed.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use anyhow::{Context as _, bail, ensure};
 use e2e::{
@@ -9,6 +13,7 @@ use e2e::{
     repository,
     seeds::{Block, Table},
 };
+use tempfile::TempDir;
 use testbed::kit::{Cluster, pty::Terminal};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
@@ -18,6 +23,8 @@ use tokio::{
 
 /// Somebody with a shell and, at times, a client's shell in a pod.
 pub(crate) struct Reader {
+    /// The reader's own copy of the repository's examples, which the seeds ask to edit.
+    _copy: TempDir,
     /// The folder where the reader is.
     folder: PathBuf,
     environment: [(&'static str, String); 2],
@@ -25,13 +32,15 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Somebody in this folder of the repository.
+    /// Somebody in this folder of the repository, of which there are the examples.
     pub(crate) fn on(cluster: &Cluster, folder: &str) -> anyhow::Result<Self> {
         let places = cluster.places();
         let programs = places.kubectl.parent().context("kubectl has no folder")?;
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
         let environment = [("PATH", path), ("KUBECONFIG", places.kubeconfig.display().to_string())];
-        Ok(Self { folder: repository().join(folder), environment, client: None })
+        let copy = tempfile::tempdir().context("no folder for the reader")?;
+        copy_folder(&repository().join("example"), &copy.path().join("example"))?;
+        Ok(Self { folder: copy.path().join(folder), _copy: copy, environment, client: None })
     }
 
     /// Reads the blocks of a seed that a test shows.
@@ -45,13 +54,17 @@ impl Reader {
 
     /// One block: nothing is to be done about a listing, whose file is used by what follows.
     pub(crate) async fn block(&mut self, block: &Block) -> anyhow::Result<()> {
-        let Some((last, before)) = block.typed().split_last() else { return Ok(()) };
         let read = async {
-            if last.contains(" --tty ") {
-                return self.open_client(last).await;
+            let mut typed = block.typed();
+            if let [command, rest @ ..] = typed
+                && command.contains(" --tty ")
+            {
+                self.open_client(command).await?;
+                typed = rest;
             }
+            let Some((last, before)) = typed.split_last() else { return Ok(()) };
             if let Some(client) = self.client.take() {
-                return at_client(client, block).await;
+                return at_client(client, typed, &block.prints).await;
             }
             let mut output = String::new();
             for command in before {
@@ -139,14 +152,36 @@ impl Reader {
     }
 }
 
-/// Types a block into the client's shell, and leaves it.
-async fn at_client(mut client: Terminal, block: &Block) -> anyhow::Result<()> {
-    for line in block.typed() {
+/// Types lines into the client's shell, sees what is to be printed, and leaves it.
+async fn at_client(mut client: Terminal, typed: &[String], prints: &[String]) -> anyhow::Result<()> {
+    for line in typed.iter().filter(|line| *line != "exit") {
         client.type_line(line).await?;
     }
-    client.see(&format!("\n{}\r\n", block.prints.join("\r\n")), SOON).await?;
+    let mut output = String::new();
+    let shown = async {
+        while let Err(difference) = printed(prints, &output) {
+            let line = client.see("\n", SOON).await.context(difference)?;
+            output += &line.replace('\r', "");
+        }
+        anyhow::Ok(())
+    };
+    shown.await?;
     client.type_line("exit").await?;
     let ended = client.end(SOON).await?;
     ensure!(ended.code == 0 && ended.stdout.contains("pod \"etcdctl\" deleted"), "{ended}");
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::ensure;
-use e2e::{client_pod, etcd_cluster, etcdctl, operator, running};
+use e2e::{client_pod, etcd_cluster, etcdctl, operator, printed::printed, running, seeds::Table};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::ListParams};
 use testbed::kit::{PodSecurity, TestCase};
@@ -36,6 +36,14 @@ async fn s9_one_member_starts_as_new_and_the_others_join_it() -> anyhow::Result<
             ensure!(members.lines().filter(|line| line.contains("started")).count() == 3, "{members}");
             ensure!(members.lines().all(|line| line.trim_end().ends_with("false")), "a learner: {members}");
             etcdctl(&ns, "example", &["endpoint", "health", "--cluster"]).await?.success()?;
+            // What the article does by hand, the operator did.
+            for block in Table::read()?.shown_by("003", "seed") {
+                for command in block.typed() {
+                    let words: Vec<_> = command.split_whitespace().skip(1).collect();
+                    let said = ns.kubectl(&words).await?.success()?;
+                    printed(&block.prints, &said).map_err(anyhow::Error::msg)?;
+                }
+            }
             Ok(())
         })
         .await

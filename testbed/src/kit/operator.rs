@@ -99,9 +99,14 @@ async fn install(ns: &TestNamespace, edit: impl Fn(&str) -> String) -> Result<()
     operator_available(ns).await
 }
 
-/// Waits until the operator of this namespace runs.
+/// Waits until the operator of this test's namespace runs.
 pub async fn operator_available(ns: &TestNamespace) -> Result<(), OperatorError> {
-    let deployments: Api<Deployment> = ns.api();
+    available_in(ns.cluster(), ns.name()).await
+}
+
+/// Waits until the operator of this namespace runs.
+pub async fn available_in(cluster: &Cluster, namespace: &str) -> Result<(), OperatorError> {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), namespace);
     wait_for(&deployments, DEPLOYMENT, PATIENCE, "to be available", check::deployment_available).await?;
     Ok(())
 }

@@ -1,7 +1,4 @@
-//! Real etcd processes on the loopback, for tests.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test's functions may panic too")]
-#![allow(dead_code, reason = "each test file uses its own part")]
+//! Real etcd processes on the loopback: a cluster of one version, whose members can be killed and started again.
 
 use std::{
     fs::File,
@@ -11,16 +8,23 @@ use std::{
 };
 
 use etcd_admin::{Cause, Connect, Error, Member, MemberId};
-use loopback::free_address;
+
+use crate::{etcd, free_address};
 
 /// The versions that these tests run against.
-pub(crate) const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
+pub const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
+
+/// Long enough for a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// One member: a process, its ports and its data.
-pub(crate) struct Process {
-    pub(crate) name: String,
-    pub(crate) peer_url: String,
-    pub(crate) client_url: String,
+pub struct Process {
+    /// Its name.
+    pub name: String,
+    /// Where other members reach it.
+    pub peer_url: String,
+    /// Where clients reach it.
+    pub client_url: String,
     binary: PathBuf,
     dir: tempfile::TempDir,
     extra: Vec<String>,
@@ -33,7 +37,7 @@ impl Process {
             name: name.to_owned(),
             peer_url: format!("http://{}", free_address()),
             client_url: format!("{scheme}://{}", free_address()),
-            binary: loopback::etcd(version),
+            binary: etcd(version),
             dir: tempfile::tempdir().unwrap(),
             extra: extra.to_vec(),
             child: None,
@@ -61,23 +65,28 @@ impl Process {
     }
 
     /// Ends the process at once, as a crash would. Its data stays.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    pub(crate) fn log(&self) -> String {
+    /// All that it has written so far.
+    #[must_use]
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
     /// A handle on this member.
-    pub(crate) fn handle(&self) -> Member {
+    #[must_use]
+    pub fn handle(&self) -> Member {
         self.handle_with(&Connect::default())
     }
 
-    pub(crate) fn handle_with(&self, connect: &Connect) -> Member {
+    /// A handle that connects in this way.
+    #[must_use]
+    pub fn handle_with(&self, connect: &Connect) -> Member {
         Member::new(&self.client_url, connect).unwrap()
     }
 }
@@ -89,18 +98,21 @@ impl Drop for Process {
 }
 
 /// A cluster of processes of one version.
-pub(crate) struct Cluster {
-    pub(crate) version: String,
-    pub(crate) members: Vec<Process>,
+pub struct Cluster {
+    /// Such as `3.6.14`.
+    pub version: String,
+    /// In the order of their names.
+    pub members: Vec<Process>,
 }
 
 impl Cluster {
     /// Starts this many members together, and waits until each one reads through a quorum.
-    pub(crate) async fn start(version: &str, size: usize) -> Self {
+    pub async fn start(version: &str, size: usize) -> Self {
         Self::start_with(version, size, &[]).await
     }
 
-    pub(crate) async fn start_with(version: &str, size: usize, extra: &[String]) -> Self {
+    /// The same, with further flags.
+    pub async fn start_with(version: &str, size: usize, extra: &[String]) -> Self {
         let mut cluster = Self::prepare(version, size, "http", extra);
         for index in 0..size {
             cluster.run(index, "new");
@@ -118,54 +130,53 @@ impl Cluster {
     }
 
     /// Members that do not run yet.
-    pub(crate) fn prepare(version: &str, size: usize, scheme: &str, extra: &[String]) -> Self {
+    #[must_use]
+    pub fn prepare(version: &str, size: usize, scheme: &str, extra: &[String]) -> Self {
         let members =
             (0..size).map(|index| Process::new(version, &format!("m{index}"), scheme, extra)).collect();
         Self { version: version.to_owned(), members }
     }
 
     /// Starts one member, new or again.
-    pub(crate) fn run(&mut self, index: usize, state: &str) {
+    pub fn run(&mut self, index: usize, state: &str) {
         let all = self.members.iter().map(|member| format!("{}={}", member.name, member.peer_url));
         let initial_cluster = all.collect::<Vec<_>>().join(",");
         self.members[index].start(&initial_cluster, state);
     }
 
     /// Prepares one more member. It is not started.
-    pub(crate) fn push(&mut self) -> usize {
+    pub fn push(&mut self) -> usize {
         let index = self.members.len();
         self.members.push(Process::new(&self.version, &format!("m{index}"), "http", &[]));
         index
     }
 
-    pub(crate) fn handles(&self) -> Vec<Member> {
+    /// A handle on every member.
+    #[must_use]
+    pub fn handles(&self) -> Vec<Member> {
         self.members.iter().map(Process::handle).collect()
     }
 }
 
 /// Waits until something is so, and fails with its name and a log if it does not come about.
-pub(crate) async fn eventually<T>(
-    what: &str,
-    log: impl Fn() -> String,
-    look: impl AsyncFn() -> Option<T>,
-) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
+pub async fn eventually<T>(what: &str, log: impl Fn() -> String, look: impl AsyncFn() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < end, "not within 30 s: {what}\n{}", log());
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}\n{}", log());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 /// Why a call failed that had to.
-pub(crate) fn cause<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Cause {
+pub fn cause<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Cause {
     outcome.unwrap_err().cause
 }
 
 /// The index of the leader, once all members agree on it.
-pub(crate) async fn leader(handles: &[Member]) -> usize {
+pub async fn leader(handles: &[Member]) -> usize {
     eventually("all members name one leader", String::new, async || {
         let mut named = Vec::new();
         for handle in handles {
@@ -178,6 +189,7 @@ pub(crate) async fn leader(handles: &[Member]) -> usize {
     .await
 }
 
-pub(crate) async fn id_of(handle: &Member) -> MemberId {
+/// A member's ID, by its own word.
+pub async fn id_of(handle: &Member) -> MemberId {
     handle.status().await.unwrap().member
 }

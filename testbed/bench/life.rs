@@ -1,0 +1,117 @@
+//! A running cluster that is changed while a client writes and reads: how long each change takes, and how long the client was
+//! without an answer at the most. Its history is checked, as everywhere.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{ResourceExt, api::ListParams};
+use testbed::{
+    history::Load,
+    kit::{TestNamespace, check, wait_for_all},
+};
+use tokio::time::Instant;
+
+use crate::{
+    ours,
+    stats::{self, Figure},
+};
+
+/// How long a change may take, on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A change, and the client's longest time without an answer meanwhile.
+pub(crate) struct Change {
+    pub(crate) took: Figure,
+    pub(crate) gap: Figure,
+}
+
+impl Change {
+    fn of(what: &str) -> Self {
+        Self { took: Figure::of(what), gap: Figure::of("  its client without an answer, at the most") }
+    }
+
+    /// Makes a change under load, and waits for its end.
+    async fn make(
+        &mut self,
+        ns: &TestNamespace,
+        run: usize,
+        name: &str,
+        change: &[&str],
+        ends: impl Fn(&[Pod]) -> Result<(), String>,
+    ) -> anyhow::Result<()> {
+        let load = Load::default().start(ns.cluster(), ns.name(), name).await?;
+        let started = Instant::now();
+        ns.kubectl(change).await?.success()?;
+        wait_for_all(&ns.api::<Pod>(), &ours::labels(name), PATIENCE, "to be as asked for", ends).await?;
+        self.took.took(run, started.elapsed());
+        self.gap.took(run, load.finish().await?.longest_gap);
+        Ok(())
+    }
+}
+
+/// The changes that are measured, each on the cluster that the one before left.
+pub(crate) struct Life {
+    pub(crate) replace: Change,
+    pub(crate) grow: Change,
+    pub(crate) shrink: Change,
+}
+
+impl Life {
+    /// Nothing was measured yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            replace: Change::of("a member of three deleted, delete to three Ready"),
+            grow: Change::of("three members to five, scale to all Ready"),
+            shrink: Change::of("five members to three, scale to three pods left"),
+        }
+    }
+
+    /// The life of one cluster, which is gone again afterwards.
+    pub(crate) async fn live(&mut self, ns: &TestNamespace, run: usize) -> anyhow::Result<()> {
+        let name = format!("life-{run}");
+        let labels = ours::labels(&name);
+        let applied = ours::apply(ns, &name, 3).await?;
+        ns.pods_ready(&labels, 3).await?;
+        let pods = ns.api::<Pod>().list(&ListParams::default().labels(&labels)).await?;
+        let victim = pods.items.first().map(ResourceExt::name_any).context("there is no member")?;
+        let delete = ["delete", "pod", &victim, "--wait=false"];
+        self.replace.make(ns, run, &name, &delete, |pods| three_without(&victim, pods)).await?;
+        let resource = format!("etcdcluster/{name}");
+        let five = |pods: &[Pod]| check::pods_ready(5)(pods).map(drop);
+        self.grow.make(ns, run, &name, &["scale", &resource, "--replicas=5"], five).await?;
+        let three = |pods: &[Pod]| match pods.len() {
+            3 => check::pods_ready(3)(pods).map(drop),
+            other => Err(format!("{other} pods")),
+        };
+        self.shrink.make(ns, run, &name, &["scale", &resource, "--replicas=3"], three).await?;
+        ours::remove(ns, &name, &applied).await
+    }
+
+    /// All figures, in their order.
+    pub(crate) fn figures(&self) -> Vec<&Figure> {
+        [&self.replace, &self.grow, &self.shrink]
+            .into_iter()
+            .flat_map(|change| [&change.took, &change.gap])
+            .collect()
+    }
+
+    /// Beside the floors: members are changed one at a time, so two of them take one pod's time twice.
+    pub(crate) fn ratios(&self, one_starts: &Figure, one_goes: &Figure) -> String {
+        format!(
+            "a member replaced, to one pod's start: {} (goal 2.00)\n\
+             three to five, to two pods' starts one after another: {}\n\
+             five to three, to two pods' ends one after another: {}",
+            stats::ratio(&self.replace.took, one_starts, 1),
+            stats::ratio(&self.grow.took, one_starts, 2),
+            stats::ratio(&self.shrink.took, one_goes, 2),
+        )
+    }
+}
+
+/// Three Ready members, one of them new: the deleted one does not count while it ends.
+fn three_without(victim: &str, pods: &[Pod]) -> Result<(), String> {
+    let ready =
+        pods.iter().filter(|pod| pod.name_any() != victim && check::pod_ready(Some(pod)).is_ok()).count();
+    if ready == 3 { Ok(()) } else { Err(format!("{ready} are Ready")) }
+}
