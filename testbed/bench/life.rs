@@ -10,13 +10,15 @@ use testbed::{
     history::Load,
     kit::{TestNamespace, check, wait_for_all},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     ours,
     stats::{self, Figure},
 };
 
+/// etcd takes no change until its voters have been connected for 5 s; what is measured is a cluster that has run for a while.
+const SETTLED: Duration = Duration::from_secs(6);
 /// How long a change may take, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
@@ -41,6 +43,7 @@ impl Change {
         ends: impl Fn(&[Pod]) -> Result<(), String>,
     ) -> anyhow::Result<()> {
         let load = Load::default().start(ns.cluster(), ns.name(), name).await?;
+        sleep(SETTLED).await;
         let started = Instant::now();
         ns.kubectl(change).await?.success()?;
         wait_for_all(&ns.api::<Pod>(), &ours::labels(name), PATIENCE, "to be as asked for", ends).await?;
