@@ -69,7 +69,14 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
             Waiting::passing(Reason::UnknownMember { member: seat.title() })
                 .until(until(UNKNOWN_PATIENCE, stalled)),
         ),
+        Fate::Disowned(owner) => {
+            let (pod, owner) = (seat.title(), owner.clone());
+            Verdict::Waits(Waiting::blocked(Reason::PodDisowned { pod, owner }))
+        }
         Fate::Foreign => Verdict::Waits(Waiting::blocked(Reason::ForeignMember { member: seat.title() })),
+        Fate::Silent { .. } if joins && is_outdated(situation, seat) => {
+            Verdict::Leaves(Leaving::NotJoined("the spec has changed since its pod was made".to_owned()))
+        }
         Fate::Unmade | Fate::Silent { .. } | Fate::Healthy if joins => {
             let minutes = stalled.as_secs() / 60;
             let why = format!("it has come no further for {minutes} minutes");
@@ -106,6 +113,11 @@ fn silent(
     let reason = Reason::WaitingForMemberBack { member: seat.title(), why: why.to_owned() };
     let until = after(situation.observed.now, grace.saturating_sub(silent_for));
     Verdict::Waits(Waiting::passing(reason).until(until))
+}
+
+/// Whether a pod that does not come up is not what the spec asks for any more: what was wrong with it may have been corrected.
+fn is_outdated(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
+    seat.pod.is_some_and(|pod| pod.inputs.as_ref() != Some(&situation.desired.inputs()))
 }
 
 fn name_is_taken(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
@@ -298,6 +310,52 @@ mod tests {
             assert_eq!(removed.is_some(), leaves, "{age:?} {made}");
             assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
         }
+    }
+
+    #[test]
+    fn one_that_does_not_come_up_makes_way_at_once_when_the_spec_is_corrected() {
+        let url = "http://example-newnewnew1.example.default.svc:2380";
+        for (spec, up, leaves) in [
+            (r#"{"size": 5}"#, false, false),
+            (r#"{"size": 5, "repository": "mirror/etcd"}"#, false, true),
+            (r#"{"size": 5, "repository": "mirror/etcd"}"#, true, false),
+        ] {
+            let mut world = World::formed();
+            world.join(url, true);
+            world.desired = crate::fixture::desired_of(spec);
+            if !up {
+                world.silence_learner();
+            }
+            let removed = removed(&world);
+            assert_eq!(removed.is_some(), leaves, "{spec} {up}");
+            assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
+        }
+    }
+
+    #[test]
+    fn a_member_whose_pod_has_lost_its_owner_is_left_alone_and_named() {
+        let theirs: [(&str, Change, bool); 3] = [
+            ("its owner is gone", |w| w.pod(1).owner_uid = None, true),
+            ("it has another owner", |w| w.pod(1).owner_uid = Some("another".to_owned()), true),
+            (
+                "it is another pod of that name",
+                |w| {
+                    w.pod(1).owner_uid = None;
+                    w.pod(1).order = crate::OrderSeen::Missing;
+                },
+                false,
+            ),
+        ];
+        for (title, change, held) in theirs {
+            let mut world = World::formed();
+            change(&mut world);
+            assert_eq!(removed(&world).is_none(), held, "{title}");
+            assert_eq!(world.waits().contains(&"PodDisowned"), held, "{title}: {:?}", world.waits());
+        }
+        let mut fewer = World::formed();
+        fewer.desired = crate::fixture::desired_of(r#"{"size": 1}"#);
+        fewer.pod(1).owner_uid = None;
+        assert_eq!(removed(&fewer), None, "nobody can delete its pod afterwards");
     }
 
     #[test]
