@@ -1,9 +1,9 @@
 //! What the end-to-end tests share: the operator in a namespace, clusters in it, a client, and the seeds' table.
 
+pub mod client;
+pub mod members;
 pub mod printed;
 pub mod seeds;
-
-pub mod members;
 
 use std::{
     fs,
@@ -13,14 +13,18 @@ use std::{
 
 use anyhow::Context as _;
 use api::EtcdCluster;
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 pub use testbed::kit::operator::{
     crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
 };
-use testbed::kit::{Exec, Output, TestNamespace, wait_for};
+use testbed::kit::{Exec, Output, TestNamespace, wait_for, wait_for_all};
 
 /// Long enough for a busy machine, short enough to be waited for.
 pub const SOON: Duration = Duration::from_mins(3);
+
+/// How long a test may take that changes members again and again: longer than others, and shorter than what ends them all.
+pub const LONG: Duration = Duration::from_mins(7);
 
 /// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
 pub const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
@@ -101,6 +105,34 @@ pub async fn client_pod(ns: &TestNamespace) -> anyhow::Result<()> {
     .await?;
     ns.pod_ready("client").await?;
     Ok(())
+}
+
+/// Waits until an Event with exactly this text has been told.
+pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Result<()> {
+    let find = |events: &[Event]| {
+        let found = events.iter().any(|event| {
+            event.reason.as_deref() == Some(reason)
+                && event.message.as_deref() == Some(message)
+                && event.type_.as_deref() == Some("Normal")
+        });
+        if found { Ok(()) } else { Err(format!("{} others", events.len())) }
+    };
+    let what = format!("to have {reason:?} {message:?} among them");
+    Ok(wait_for_all(&ns.api::<Event>(), "", SOON, &what, find).await?)
+}
+
+/// Waits until a condition of a cluster is so, and returns it.
+pub async fn until_said(
+    ns: &TestNamespace,
+    cluster: &str,
+    kind: &str,
+    is: impl Fn(&Seen) -> bool,
+) -> anyhow::Result<Seen> {
+    let check = |cluster: Option<&EtcdCluster>| {
+        let seen = cluster.and_then(|cluster| condition(cluster, kind));
+        seen.clone().filter(&is).ok_or_else(|| format!("{seen:?}"))
+    };
+    Ok(wait_for(&ns.api(), cluster, SOON, &format!("to say it in {kind}"), check).await?)
 }
 
 /// Runs etcdctl in the client pod, against the client Service of a cluster.

@@ -1,22 +1,37 @@
 //! What a cluster is by the word of its members, and not of anybody who looks after it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
-use etcd_admin::{Connect, Member, MemberList};
-use kube::ResourceExt;
-use testbed::kit::{TestNamespace, audit::Mark};
+use etcd_admin::{Connect, Member, MemberId, MemberList, Status};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{ResourceExt, api::ListParams};
+use testbed::kit::{TestNamespace, audit::Mark, check, wait_for};
 use tokio::time::{Instant, sleep};
 
-use crate::{SOON, running};
+use crate::{SOON, etcdctl, running};
 
 /// How long a member may take to answer on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Waits until a cluster runs, and asks each of its members: they are as many as the spec wants, each knows exactly all of them, and
-/// all are of the one cluster that the resource has on record.
+/// Waits until a cluster runs and each of its members says so: they are as many as the spec wants, each knows exactly all of them, and
+/// all are of the one cluster that the resource has on record. While members come and go, as many as wanted may be ready in passing.
 pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster> {
+    let begun = Instant::now();
+    loop {
+        match all_agree(ns, name).await {
+            Ok(cluster) => return Ok(cluster),
+            Err(error) if begun.elapsed() > SOON => return Err(error),
+            Err(_) => sleep(Duration::from_millis(500)).await,
+        }
+    }
+}
+
+async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster> {
     let cluster = running(ns, name).await?;
     let size = usize::try_from(cluster.spec.size.unwrap_or_default())?;
     let pods = ns.pods_ready(&format!("etcd_cluster={name}"), size).await?;
@@ -42,6 +57,94 @@ pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdC
     let recorded = birth.cluster_id.clone().context("no cluster ID on record")?;
     ensure!(clusters == BTreeSet::from([recorded]), "{clusters:?} is not what {birth:?} says");
     Ok(cluster)
+}
+
+/// The pods of a cluster's members that are not on their way out, by name.
+pub async fn living(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<Pod>> {
+    let labels = ListParams::default().labels(&format!("etcd_cluster={cluster}"));
+    let mut pods = ns.api::<Pod>().list(&labels).await?.items;
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods.sort_by_key(ResourceExt::name_any);
+    Ok(pods)
+}
+
+/// Waits until as many members serve as the spec wants, this one not among them, and etcd lists no other.
+pub async fn replaced(ns: &TestNamespace, cluster: &str, gone: &str) -> anyhow::Result<()> {
+    let healed = |cluster: Option<&EtcdCluster>| {
+        let cluster = cluster.ok_or("there is no such cluster")?;
+        let status = cluster.status.clone().unwrap_or_default();
+        let ready = status.members.and_then(|members| members.ready).unwrap_or_default();
+        let all = i64::try_from(ready.len()).ok() == cluster.spec.size && status.size == cluster.spec.size;
+        let well = all && ready.iter().all(|name| name != gone);
+        if well { Ok(()) } else { Err(format!("{ready:?} of {:?}", status.size)) }
+    };
+    let what = format!("to have another member for {gone}");
+    Ok(wait_for(&ns.api(), cluster, SOON, &what, healed).await?)
+}
+
+/// Waits until the member in this pod was restarted, and serves.
+pub async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Result<()> {
+    let check = |pod: Option<&Pod>| match pod {
+        Some(it) if restarts(it) > 0 => check::pod_ready(Some(it)).map(drop),
+        Some(it) => Err(format!("{} restarts", restarts(it))),
+        None => Err("it is gone".to_owned()),
+    };
+    Ok(wait_for(&ns.api::<Pod>(), pod, SOON, "to be restarted and Ready", check).await?)
+}
+
+fn restarts(pod: &Pod) -> i32 {
+    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    containers.filter(|it| it.name == "etcd").map(|it| it.restart_count).sum()
+}
+
+/// What the members that answer say of themselves, by their pods' names.
+pub async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, Status>> {
+    let mut statuses = BTreeMap::new();
+    for pod in living(ns, cluster).await? {
+        let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) else { continue };
+        let connect = Connect { deadline: Duration::from_secs(3), ..Connect::default() };
+        if let Ok(status) = Member::new(&format!("http://{address}:2379"), &connect)?.status().await {
+            statuses.insert(pod.name_any(), status);
+        }
+    }
+    ensure!(!statuses.is_empty(), "no member of {cluster} answers");
+    Ok(statuses)
+}
+
+/// The members' IDs, by their pods' names.
+pub async fn identities(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, MemberId>> {
+    let statuses = statuses(ns, cluster).await?;
+    Ok(statuses.into_iter().map(|(name, status)| (name, status.member)).collect())
+}
+
+/// The raft term, and the pod of the member that leads in it.
+pub async fn leader(ns: &TestNamespace, cluster: &str) -> anyhow::Result<(u64, String)> {
+    let begun = Instant::now();
+    loop {
+        let statuses = statuses(ns, cluster).await?;
+        let newest = statuses.values().max_by_key(|status| status.term).context("nobody answers")?;
+        let leads = |status: &Status| newest.leader == Some(status.member);
+        match statuses.iter().find(|(_, status)| leads(status)) {
+            Some((name, _)) => return Ok((newest.term.0, name.clone())),
+            None if begun.elapsed() > SOON => anyhow::bail!("nobody leads: {statuses:?}"),
+            None => sleep(Duration::from_millis(200)).await,
+        }
+    }
+}
+
+/// Changes the members with etcdctl. etcd refuses that until its voters have been connected for 5 s, as a person would see, too.
+pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: &[&str]) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    let arguments: Vec<_> = ["member"].into_iter().chain(change.iter().copied()).collect();
+    loop {
+        match etcdctl(ns, cluster, &arguments).await?.success() {
+            Ok(said) => return Ok(said),
+            Err(error) if error.to_string().contains("unhealthy cluster") && begun.elapsed() < SOON => {
+                sleep(Duration::from_secs(1)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// What a member says of all members, through the quorum. On a busy machine the leader changes at times, and it is asked again.

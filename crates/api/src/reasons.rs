@@ -119,6 +119,8 @@ reasons! {
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
     /// A member is lost, and there is no quorum that could remove it.
     MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); it is replaced when a quorum of the others answers";
+    /// A member's pod has lost its owner.
+    PodDisowned { pod: String, owner: String } = "PodDisowned" => "pod {pod} is that of a member, but its owner reference was changed and it belongs to {owner}: its member is left alone until that is put back or the pod is deleted";
     /// A member does not serve and may come back.
     WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not answer ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
     /// A member should leave, and the others could not do without it.

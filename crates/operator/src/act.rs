@@ -150,8 +150,10 @@ impl Actor<'_> {
                 });
                 self.patch_pod(effect, name, metadata).await
             }
-            Effect::PatchPodLabels { name, uid, resource_version, labels } => {
-                let metadata = json!({"uid": uid, "resourceVersion": resource_version, "labels": labels});
+            Effect::PatchPodMetadata { name, uid, resource_version, labels, annotations } => {
+                let metadata = json!({
+                    "uid": uid, "resourceVersion": resource_version, "labels": labels, "annotations": annotations,
+                });
                 self.patch_pod(effect, name, metadata).await
             }
             Effect::DeletePod { name, uid } => self.delete_pod(effect, name, uid).await,
@@ -231,15 +233,23 @@ impl Actor<'_> {
         }
     }
 
-    /// Applies an object, which has the UID and the version that it is to meet in itself.
+    /// Applies an object, which has the UID and the version that it is to meet in itself. What others have added stays, unless the
+    /// object cannot be with it: a budget has one of two numbers, and a Service one port of each name. Then ours take its place.
     async fn apply<K>(&self, effect: &Effect, api: Api<K>, object: &K) -> Outcome
     where
         K: Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
     {
+        let (name, limit) = (effect.object().1, effect.deadline().limit());
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(object);
-        let call = api.patch(effect.object().1, &params, &patch);
-        self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
+        let applied =
+            self.settle(self.gate.write(effect.name(), limit, api.patch(name, &params, &patch)).await);
+        if !matches!(applied, Outcome::Refused(RefusalClass::Rejected, _)) {
+            return applied;
+        }
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+        let patch = Patch::Merge(in_place_of_others(object));
+        self.settle(self.gate.write(effect.name(), limit, api.patch(name, &params, &patch)).await)
     }
 
     async fn delete_pod(&self, effect: &Effect, name: &str, uid: &str) -> Outcome {
@@ -298,6 +308,17 @@ fn in_order(effects: Vec<Effect>) -> Vec<Vec<Effect>> {
     groups
 }
 
+/// An object as a merge patch that leaves no number of others in a budget, and no port of others in a Service.
+fn in_place_of_others(object: &impl serde::Serialize) -> Value {
+    // What is written here was made here, so it goes into JSON; were that ever to fail, nothing would be changed.
+    let mut patch = serde_json::to_value(object).unwrap_or_default();
+    let spec = patch.get_mut("spec").and_then(Value::as_object_mut);
+    if let Some(spec) = spec.filter(|spec| spec.contains_key("minAvailable")) {
+        spec.insert("maxUnavailable".to_owned(), Value::Null);
+    }
+    patch
+}
+
 fn is_creation(effect: &Effect) -> bool {
     matches!(effect, Effect::CreatePod(_) | Effect::CreateService(_))
 }
@@ -313,6 +334,14 @@ mod tests {
 
     fn names(groups: &[Vec<Effect>]) -> Vec<Vec<&'static str>> {
         groups.iter().map(|group| group.iter().map(Effect::name).collect()).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_beside_ours_goes() {
+        let budget = json!({"spec": {"minAvailable": 2}});
+        assert_eq!(in_place_of_others(&budget), json!({"spec": {"minAvailable": 2, "maxUnavailable": null}}));
+        let service = json!({"spec": {"ports": []}});
+        assert_eq!(in_place_of_others(&service), service);
     }
 
     #[test]

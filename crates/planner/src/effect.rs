@@ -124,8 +124,8 @@ pub enum Effect {
         /// What it should be.
         budget: Box<PodDisruptionBudget>,
     },
-    /// Patch labels of a pod, with this UID and resourceVersion in the patch.
-    PatchPodLabels {
+    /// Patch labels and annotations of a pod, with this UID and resourceVersion in the patch.
+    PatchPodMetadata {
         /// The pod.
         name: String,
         /// Its UID.
@@ -134,6 +134,8 @@ pub enum Effect {
         resource_version: String,
         /// The labels to set.
         labels: BTreeMap<String, String>,
+        /// The annotations to set.
+        annotations: BTreeMap<String, String>,
     },
     /// Change who belongs to the cluster, or who leads it, in etcd. [`Basis`] says what is checked right before.
     ///
@@ -213,7 +215,7 @@ impl Effect {
             Self::DeletePod { .. } => "DeletePod",
             Self::CreateBudget(_) => "CreateBudget",
             Self::ApplyBudget { .. } => "ApplyBudget",
-            Self::PatchPodLabels { .. } => "PatchPodLabels",
+            Self::PatchPodMetadata { .. } => "PatchPodMetadata",
             Self::ChangeMembership { change, .. } => match change {
                 MemberChange::Add { .. } => "AddMember",
                 MemberChange::Promote { .. } => "PromoteMember",
@@ -234,7 +236,7 @@ impl Effect {
             }
             Self::PatchPodAnnotation { name, .. }
             | Self::DeletePod { name, .. }
-            | Self::PatchPodLabels { name, .. } => ("Pod", name),
+            | Self::PatchPodMetadata { name, .. } => ("Pod", name),
             Self::CreateBudget(budget) | Self::ApplyBudget { budget, .. } => {
                 ("PodDisruptionBudget", budget.metadata.name.as_deref().unwrap_or_default())
             }
@@ -280,8 +282,8 @@ impl Effect {
             Self::ApplyBudget { .. } => {
                 "nothing: the resourceVersion lets it through only if nobody wrote the budget since"
             }
-            Self::PatchPodLabels { .. } => {
-                "nothing: the labels of a pod follow from its name and its attempt, and the resourceVersion keeps it from undoing what somebody wrote since"
+            Self::PatchPodMetadata { .. } => {
+                "nothing: what is put back follows from the pod's name, its attempt and the spec that it was made from, and the resourceVersion keeps it from undoing what somebody wrote since"
             }
             Self::ChangeMembership { change, .. } => change.if_late(),
         }

@@ -32,8 +32,8 @@ pub use effect::{Basis, Deadline, Effect, MemberChange, SeenList};
 pub use id::{ClusterId, MemberId};
 pub use observed::{
     Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, SquattedName,
-    owner_unless,
+    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort, SeenResource, SeenService,
+    SquattedName, owner_unless,
 };
 pub use plan::{Plan, plan};
 pub use status::Report;

@@ -25,6 +25,8 @@ pub(crate) enum Fate {
     Lost(String),
     /// It was added under a name of ours and has no pod yet.
     Unmade,
+    /// Its pod belongs to somebody else now, who is named in words.
+    Disowned(String),
     /// Somebody else added it, and it never started.
     Unknown,
     /// Somebody else added it, and started it.
@@ -195,6 +197,10 @@ fn fate(
         return if listed.name.is_some() { Fate::Foreign } else { Fate::Unknown };
     };
     let Some(pod) = pod else {
+        let disowned = view.disowned().find(|pod| pod.name == name.as_str() && listed.name.is_some());
+        if let Some(pod) = disowned {
+            return Fate::Disowned(pod.owner_in_words());
+        }
         let unmade = listed.name.is_none() && view.observed.unmade.contains(name);
         return if unmade { Fate::Unmade } else { Fate::Lost("it has no pod".to_owned()) };
     };

@@ -157,19 +157,25 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
         Effect::CreateBudget(budget) | Effect::ApplyBudget { budget, .. } => {
             when(!is_owned(facts, &budget.metadata), Violation::NotOwned)
         }
-        // Labels only say where a pod belongs; the pod stays what it is.
-        Effect::PatchPodLabels { .. } => Vec::new(),
+        // Labels only say where a pod belongs; the pod stays what it is. An order among the annotations is another matter.
+        Effect::PatchPodMetadata { annotations, .. } => when(
+            annotations.get(launch::ORDER_ANNOTATION).is_some_and(|order| grants(order)),
+            Violation::EmptyStartGranted,
+        ),
         Effect::ChangeMembership { basis, change } => check_membership(facts, basis, change),
         Effect::PatchPodAnnotation { key, value, .. } => {
-            let order = (*key == launch::ORDER_ANNOTATION).then(|| LaunchOrder::read(value));
-            let grants = order.is_some_and(|order| order.is_ok_and(|order| order.intent.may_start_empty()));
-            when(grants, Violation::EmptyStartGranted)
+            when(*key == launch::ORDER_ANNOTATION && grants(value), Violation::EmptyStartGranted)
         }
         Effect::DeletePod { uid, .. } => {
             let made = facts.made.iter().find(|(_, made)| made.uid == *uid);
             when(made.is_none_or(|(name, made)| is_needed(facts, name, made)), Violation::LivePodDeleted)
         }
     }
+}
+
+/// Whether an order permits an empty start.
+fn grants(order: &str) -> bool {
+    LaunchOrder::read(order).is_ok_and(|order| order.intent.may_start_empty())
 }
 
 /// Whether a pod is one that counts: of the live attempt, which still forms or has this member in etcd.

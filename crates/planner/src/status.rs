@@ -186,7 +186,7 @@ fn available(view: &View<'_>, decision: &Decision) -> Said {
     if view.is_formed() && view.serving().next().is_some() {
         return (ConditionStatus::True, vec![Reason::ClusterAvailable]);
     }
-    if view.is_formed() && view.current().any(SeenPod::is_ready) {
+    if view.is_formed() && view.current().chain(view.disowned()).any(SeenPod::is_ready) {
         let message = "no member answers the operator, and Kubernetes finds some ready".to_owned();
         return (ConditionStatus::Unknown, vec![Reason::MembersUnknown { message }]);
     }

@@ -119,14 +119,16 @@ pub enum Step {
         /// The budget that is there, and not as it should be.
         seen: Option<SeenObject>,
     },
-    /// Give a pod the labels back by which it is found.
-    RestoreLabels {
+    /// Give a pod its labels and annotations back.
+    RestoreMetadata {
         /// The pod.
         pod: String,
         /// The pod as it was seen.
         seen: SeenObject,
         /// The labels that are missing or wrong, as they should be.
         labels: BTreeMap<String, String>,
+        /// The annotations that are missing or wrong, as they should be.
+        annotations: BTreeMap<String, String>,
     },
     /// Add a member to etcd, and right after it make its pod: the only creation under this name.
     AddMember {
@@ -203,7 +205,7 @@ impl Step {
             Self::LatchFormed { .. } => "LatchFormed",
             Self::DeleteAbandonedPod { .. } => "DeleteAbandonedPod",
             Self::EnsureBudget { .. } => "EnsureBudget",
-            Self::RestoreLabels { .. } => "RestoreLabels",
+            Self::RestoreMetadata { .. } => "RestoreMetadata",
             Self::AddMember { .. } => "AddMember",
             Self::CreateJoiningPod { .. } => "CreateJoiningPod",
             Self::PromoteMember { .. } => "PromoteMember",
@@ -221,7 +223,7 @@ impl Step {
             Self::EnsurePeerService { .. }
                 | Self::EnsureClientService { .. }
                 | Self::EnsureBudget { .. }
-                | Self::RestoreLabels { .. }
+                | Self::RestoreMetadata { .. }
                 | Self::WithdrawEmptyStart { .. }
         )
     }
@@ -269,11 +271,12 @@ impl Step {
             Self::EnsureBudget { attempt, voters, seen } => {
                 vec![Effect::ensure_budget(manifest::budget(desired, attempt, *voters), seen.as_ref())]
             }
-            Self::RestoreLabels { pod, seen, labels } => vec![Effect::PatchPodLabels {
+            Self::RestoreMetadata { pod, seen, labels, annotations } => vec![Effect::PatchPodMetadata {
                 name: pod.clone(),
                 uid: seen.uid.clone(),
                 resource_version: seen.resource_version.clone(),
                 labels: labels.clone(),
+                annotations: annotations.clone(),
             }],
             Self::AddMember { basis, attempt, member, learner, version } => {
                 // As for the first members: who has a `Desired` has an address for every member.

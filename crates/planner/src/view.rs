@@ -80,6 +80,20 @@ impl<'a> View<'a> {
         self.current().find(|pod| pod.name == member.as_str())
     }
 
+    /// Pods with an order of ours that belong to somebody else, or to nobody: their owner was changed. An order holds the cluster's token,
+    /// which nobody else has a use for.
+    pub(crate) fn disowned(&self) -> impl Iterator<Item = &'a SeenPod> {
+        let own = self.observed.resource.uid.as_str();
+        let ours = move |pod: &SeenPod| match (&pod.order, &self.attempt) {
+            (OrderSeen::Order(order), Some(attempt)) => {
+                order.seal.token == attempt.token && order.seal.member.as_str() == pod.name
+            }
+            _ => false,
+        };
+        let pods = self.observed.pods.iter().filter(move |pod| pod.owner_uid.as_deref() != Some(own));
+        pods.filter(move |pod| ours(pod) && pod.loss().is_none())
+    }
+
     /// The answers of the members through which a linearizable read succeeded, in the cluster that was latched if one was.
     pub(crate) fn serving(&self) -> impl Iterator<Item = (&'a SeenPod, &'a Answer)> {
         let latched = self.birth.and_then(|birth| birth.cluster_id.as_deref());

@@ -325,7 +325,7 @@ impl<'a> Model<'a> {
 
 /// Whether an effect is about an object that is always as it should be in this world.
 fn is_beside(effect: &Effect) -> bool {
-    matches!(effect, Effect::CreateBudget(_) | Effect::ApplyBudget { .. } | Effect::PatchPodLabels { .. })
+    matches!(effect, Effect::CreateBudget(_) | Effect::ApplyBudget { .. } | Effect::PatchPodMetadata { .. })
 }
 
 /// Whether an object was written since it was read in this round.

@@ -205,7 +205,7 @@ pub(crate) fn change_of(cast: &Cast, effect: &Effect) -> Change {
         // Not part of this world: a planner that does it here is stopped by `Law::UnknownWrite`.
         Effect::CreateBudget(_)
         | Effect::ApplyBudget { .. }
-        | Effect::PatchPodLabels { .. }
+        | Effect::PatchPodMetadata { .. }
         | Effect::ChangeMembership { .. } => None,
     }
     .unwrap_or(Change::Unknown)

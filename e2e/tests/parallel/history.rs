@@ -1,44 +1,10 @@
 //! No acknowledged write is lost, and none is read out of order, while one member after another is killed.
 
-use std::time::Duration;
-
-use anyhow::{Context as _, ensure};
-use e2e::{SOON, etcd_cluster, operator, running};
+use anyhow::ensure;
+use e2e::{client::answered, etcd_cluster, members::restarted_and_ready, operator, running};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::ListParams};
-use testbed::{
-    faults::Ground,
-    history::{Load, Running},
-    kit::{TestNamespace, in_namespace, wait_for},
-};
-
-/// Waits until this many more operations have been answered.
-async fn answered(load: &Running, more: usize) -> anyhow::Result<()> {
-    let target = load.answered() + more;
-    let counted = async {
-        while load.answered() < target {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    tokio::time::timeout(SOON, counted)
-        .await
-        .with_context(|| format!("no {more} answers: {}", load.progress()))
-}
-
-fn restarts(pod: &Pod) -> i32 {
-    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    containers.filter(|it| it.name == "etcd").map(|it| it.restart_count).sum()
-}
-
-async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Result<()> {
-    let check = |pod: Option<&Pod>| match pod {
-        Some(it) if restarts(it) > 0 => testbed::kit::check::pod_ready(Some(it)).map(drop),
-        Some(it) => Err(format!("{} restarts", restarts(it))),
-        None => Err("it is gone".to_owned()),
-    };
-    wait_for(&ns.api::<Pod>(), pod, SOON, "to be restarted and Ready", check).await?;
-    Ok(())
-}
+use testbed::{faults::Ground, history::Load, kit::in_namespace};
 
 #[tokio::test]
 async fn killed_members_restart_on_their_data_and_no_acknowledged_write_is_lost() -> anyhow::Result<()> {

@@ -1,13 +1,14 @@
 //! S12 and S13: a member that is deleted is replaced, what somebody did behind the operator's back is put right, and the data stays.
 
-use std::time::{Duration, Instant};
-
 use anyhow::ensure;
-use e2e::{SOON, client_pod, etcd_cluster, etcdctl, operator, operator_replicas, running};
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::{Api, ResourceExt as _, api::ListParams};
-use testbed::kit::{TestNamespace, in_namespace, wait_for};
-use tokio::time::sleep;
+use e2e::{
+    client_pod, etcd_cluster, etcdctl,
+    members::{by_hand, replaced},
+    operator, operator_replicas, running, told,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{ResourceExt as _, api::ListParams};
+use testbed::kit::{TestNamespace, in_namespace};
 
 /// The members that the status calls ready.
 fn ready(cluster: Option<&api::EtcdCluster>) -> Vec<String> {
@@ -15,16 +16,9 @@ fn ready(cluster: Option<&api::EtcdCluster>) -> Vec<String> {
     members.and_then(|members| members.ready).unwrap_or_default()
 }
 
-/// Waits until three members serve, this one not among them.
-async fn replaced(ns: &TestNamespace, gone: &str) -> anyhow::Result<()> {
-    let clusters: Api<api::EtcdCluster> = ns.api();
-    let healed = |cluster: Option<&api::EtcdCluster>| {
-        let ready = ready(cluster);
-        let size = cluster.and_then(|cluster| cluster.status.as_ref()?.size);
-        let well = ready.len() == 3 && ready.iter().all(|name| name != gone) && size == Some(3);
-        if well { Ok(()) } else { Err(format!("{ready:?} of {size:?}")) }
-    };
-    wait_for(&clusters, "example", SOON, &format!("to have another member for {gone}"), healed).await?;
+/// Waits until another member has taken the place of this one, and asks all.
+async fn healed(ns: &TestNamespace, gone: &str) -> anyhow::Result<()> {
+    replaced(ns, "example", gone).await?;
     etcdctl(ns, "example", &["endpoint", "health", "--cluster"]).await?.success()?;
     let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?.success()?;
     ensure!(value == "yes", "{value:?}");
@@ -35,32 +29,6 @@ async fn some_member(ns: &TestNamespace) -> anyhow::Result<String> {
     let pods = ns.api::<Pod>().list(&ListParams::default().labels("etcd_cluster=example")).await?.items;
     let living = pods.into_iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
     Ok(living.map(|pod| pod.name_any()).unwrap_or_default())
-}
-
-async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Result<()> {
-    let events = ns.api::<Event>().list(&ListParams::default()).await?.items;
-    let found = events.iter().any(|event| {
-        event.reason.as_deref() == Some(reason)
-            && event.message.as_deref() == Some(message)
-            && event.type_.as_deref() == Some("Normal")
-    });
-    ensure!(found, "no Event {reason:?} {message:?} among {} Events", events.len());
-    Ok(())
-}
-
-/// Removes a member with etcdctl. etcd refuses that until its voters have been connected for 5 s, as a person would see, too.
-async fn remove_by_hand(ns: &TestNamespace, id: &str) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        let removed = etcdctl(ns, "example", &["member", "remove", id]).await?.success();
-        match removed {
-            Ok(_) => return Ok(()),
-            Err(error) if error.to_string().contains("unhealthy cluster") && begun.elapsed() < SOON => {
-                sleep(Duration::from_secs(1)).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
 
 #[tokio::test]
@@ -74,7 +42,7 @@ async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result
 
         let first = some_member(&ns).await?;
         ns.kubectl(&["delete", "pod", &first, "--wait=false"]).await?.success()?;
-        replaced(&ns, &first).await?;
+        healed(&ns, &first).await?;
         told(&ns, "Replacing Dead Member", &format!("The dead member {first} is being replaced")).await?;
         told(&ns, "Member Removed", &format!("Existing member {first} removed from the cluster")).await?;
 
@@ -86,7 +54,7 @@ async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result
         let third = third.iter().find(|name| **name != second).cloned().unwrap_or_default();
         ns.kubectl(&["label", "pod", &third, "etcd_cluster-"]).await?.success()?;
         operator_replicas(&ns, 1).await?;
-        replaced(&ns, &second).await?;
+        healed(&ns, &second).await?;
         let pod = ns.api::<Pod>().get(&third).await?;
         let label = pod.labels().get("etcd_cluster").map(String::as_str);
         ensure!(label == Some("example"), "{third} has the label {label:?}");
@@ -95,8 +63,8 @@ async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result
         let list = etcdctl(&ns, "example", &["member", "list"]).await?.success()?;
         let line = list.lines().find(|line| line.contains(&third)).unwrap_or_default();
         let id = line.split(',').next().unwrap_or_default().to_owned();
-        remove_by_hand(&ns, &id).await?;
-        replaced(&ns, &third).await?;
+        by_hand(&ns, "example", &["remove", &id]).await?;
+        healed(&ns, &third).await?;
         Ok(())
     })
     .await

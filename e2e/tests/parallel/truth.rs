@@ -64,16 +64,21 @@ async fn an_image_that_is_not_there_is_named_and_corrected_by_the_spec() -> anyh
 /// Refuses a pod that asks for nothing, such as a member's, and takes one that asks for something.
 const QUOTA: &str = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {scopes: [BestEffort], hard: {pods: '0'}}}";
 
+/// Has such a quota, and waits until it is in force.
+pub(crate) async fn no_room(ns: &TestNamespace) -> anyhow::Result<()> {
+    ns.apply(QUOTA).await?;
+    let counted = |quota: Option<&ResourceQuota>| {
+        let counted = quota.and_then(|quota| quota.status.as_ref()?.used.as_ref());
+        counted.map(drop).ok_or_else(|| "not counted".to_owned())
+    };
+    Ok(wait_for(&ns.api(), "few", SOON, "to be counted", counted).await?)
+}
+
 #[tokio::test]
 async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -> anyhow::Result<()> {
     in_namespace("quota_and_squatter", async |ns| {
         operator(&ns).await?;
-        ns.apply(QUOTA).await?;
-        let counted = |quota: Option<&ResourceQuota>| {
-            let counted = quota.and_then(|quota| quota.status.as_ref()?.used.as_ref());
-            counted.map(drop).ok_or_else(|| "not counted".to_owned())
-        };
-        wait_for(&ns.api(), "few", SOON, "to be counted", counted).await?;
+        no_room(&ns).await?;
         ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
         let seen = said(&ns, "c", "QuotaExceeded").await?;
         ensure!(seen.message.contains("exceeded quota: few"), "{seen:?}");

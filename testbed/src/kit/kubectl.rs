@@ -61,9 +61,18 @@ impl Cluster {
         deadline: Duration,
     ) -> Result<Output, KubectlError> {
         let command = format!("kubectl {}", args.join(" "));
-        match tokio::time::timeout(deadline, self.run_kubectl(args, stdin, &command)).await {
+        match tokio::time::timeout(deadline, self.run_kubectl(args, None, stdin, &command)).await {
             Ok(ended) => ended,
             Err(_) => Err(KubectlError::Deadline { command, deadline }),
+        }
+    }
+
+    /// Runs `kubectl edit` with this command in the place of a person's editor.
+    async fn kubectl_edit(&self, args: &[&str], editor: &str) -> Result<Output, KubectlError> {
+        let command = format!("KUBE_EDITOR='{editor}' kubectl {}", args.join(" "));
+        match tokio::time::timeout(DEADLINE, self.run_kubectl(args, Some(editor), b"", &command)).await {
+            Ok(ended) => ended,
+            Err(_) => Err(KubectlError::Deadline { command, deadline: DEADLINE }),
         }
     }
 
@@ -80,11 +89,18 @@ impl Cluster {
         format!("--kubeconfig={}", self.places().kubeconfig.display())
     }
 
-    async fn run_kubectl(&self, args: &[&str], stdin: &[u8], command: &str) -> Result<Output, KubectlError> {
+    async fn run_kubectl(
+        &self,
+        args: &[&str],
+        editor: Option<&str>,
+        stdin: &[u8],
+        command: &str,
+    ) -> Result<Output, KubectlError> {
         let kubectl = self.places().kubectl.clone();
         let broke = |source| KubectlError::Io { command: command.to_owned(), source };
         let mut child = Command::new(&kubectl)
             .env_remove("KUBECONFIG")
+            .envs(editor.map(|editor| ("KUBE_EDITOR", editor)))
             .arg(self.kubeconfig_flag())
             .args(args)
             .stdin(Stdio::piped())
@@ -133,6 +149,11 @@ impl TestNamespace {
     ) -> Result<Output, KubectlError> {
         let namespace = self.namespace_flag();
         self.cluster().kubectl_with(&with_first(&namespace, args), stdin, deadline).await
+    }
+
+    /// Edits an object of this namespace, with this command in the place of a person's editor: the file's name follows it.
+    pub async fn kubectl_edit(&self, object: &str, editor: &str) -> Result<Output, KubectlError> {
+        self.cluster().kubectl_edit(&[&self.namespace_flag(), "edit", object], editor).await
     }
 
     /// Opens a terminal in which kubectl runs in this namespace.

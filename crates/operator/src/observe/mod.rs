@@ -116,6 +116,8 @@ impl Observer {
             refusals: memory.refusals(&key.name, seen.birth()),
             resource: seen,
         };
+        let reported = reported(&observed.resource);
+        observed.pods.extend(self.unlabelled(key, &observed, &reported).await?);
         let (squatted, members) = tokio::join!(
             self.squatters(key, &observed),
             members::ask(&observed, &memory.connections, &self.connect)
@@ -126,24 +128,23 @@ impl Observer {
         Ok(Some(Observation { resource, observed }))
     }
 
-    /// The pods of members that etcd lists and whose labels somebody took away, so that they are in no list by labels. A member
-    /// whose pod is not seen counts as lost: so it is asked for by name first.
+    /// The pods of members that the status or etcd names and whose labels somebody took away, so that they are in no list by labels. A
+    /// member whose pod is not seen counts as lost: so it is asked for by name first.
     async fn unlabelled(
         &self,
         key: &Key,
         observed: &Observed,
-        listed: &BTreeSet<String>,
+        named: &BTreeSet<String>,
     ) -> Result<Vec<SeenPod>, ReadError> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let prefix = format!("{}-", key.name);
-        let unseen = listed
+        let unseen = named
             .iter()
             .filter(|name| name.starts_with(&prefix) && name.parse::<MemberName>().is_ok())
             .filter(|name| observed.pods.iter().all(|pod| pod.name != **name));
         let reads = unseen.map(|name| async { read(&self.metrics, "get Pod", pods.get_opt(name)).await });
         let found = try_join_all(reads).await?;
-        let ours = |pod: &Pod| owner_unless(&pod.metadata, &observed.resource.uid).is_none();
-        Ok(found.into_iter().flatten().filter(ours).map(|pod| SeenPod::from_pod(&pod)).collect())
+        Ok(found.into_iter().flatten().map(|pod| SeenPod::from_pod(&pod)).collect())
     }
 
     /// Looks at etcd only, with everything else as it was seen before.
@@ -175,6 +176,12 @@ impl Observer {
         let uid = &observed.resource.uid;
         Ok(found.into_iter().flatten().filter_map(|pod| squatter(&pod.metadata, uid)).collect())
     }
+}
+
+/// The members that the status names: a hint on what to look for.
+fn reported(resource: &SeenResource) -> BTreeSet<String> {
+    let members = resource.status.members.clone().unwrap_or_default();
+    [members.ready, members.unready].into_iter().flatten().flatten().collect()
 }
 
 /// This pod as a squatter, unless it is ours.

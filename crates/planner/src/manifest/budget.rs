@@ -32,7 +32,10 @@ pub fn budget(desired: &Desired, attempt: &Attempt, voters: usize) -> PodDisrupt
 
 /// Whether a budget that was seen does what the wanted one should.
 pub(crate) fn is_budget_as_wanted(seen: &SeenBudget, wanted: &PodDisruptionBudget) -> bool {
-    let SeenBudget::Ours { min_available, selector, unhealthy, .. } = seen else { return false };
+    let SeenBudget::Ours { labels, min_available, selector, unhealthy, .. } = seen else { return false };
+    if !manifest::has_labels(labels, &wanted.metadata) {
+        return false;
+    }
     let wanted = SeenBudget::from_budget(wanted, owner_of(wanted));
     matches!(wanted, SeenBudget::Ours { min_available: m, selector: s, unhealthy: u, .. }
         if m == *min_available && s == *selector && u == *unhealthy)
@@ -69,6 +72,9 @@ mod tests {
         let mut percent = all[0].clone();
         percent.spec.as_mut().unwrap().min_available = Some(IntOrString::String("10%".to_owned()));
         assert!(!is_budget_as_wanted(&SeenBudget::from_budget(&percent, &desired.uid), &all[0]));
+        let mut unlabelled = all[0].clone();
+        unlabelled.metadata.labels = None;
+        assert!(!is_budget_as_wanted(&SeenBudget::from_budget(&unlabelled, &desired.uid), &all[0]));
     }
 
     #[test]

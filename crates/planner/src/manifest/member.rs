@@ -76,6 +76,18 @@ pub(crate) fn restarted(order: &LaunchOrder) -> LaunchOrder {
     LaunchOrder { intent: Intent::Restart, argv: argv.collect(), ..order.clone() }
 }
 
+/// An order for a member of this cluster that has data, and whose own order was taken away. With data etcd takes the other members from
+/// there, not from its flags; and this order starts it on its data or not at all.
+pub(crate) fn restored(
+    desired: &Desired,
+    attempt: &Attempt,
+    member: &MemberName,
+    version: EtcdVersion,
+    list: &SeenList,
+) -> Result<LaunchOrder, InvalidMember> {
+    joining(desired, attempt, member, version, list).map(|order| restarted(&order))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

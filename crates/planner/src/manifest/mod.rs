@@ -16,7 +16,7 @@ pub use pod::{joining_pod, pod};
 pub use service::{client_service, peer_service};
 
 pub(crate) use budget::is_budget_as_wanted;
-pub(crate) use member::restarted;
+pub(crate) use member::{restarted, restored};
 pub(crate) use pod::member_labels;
 pub(crate) use service::is_as_wanted;
 
@@ -35,6 +35,11 @@ fn attempt_labels(cluster: &str, attempt: &Attempt) -> BTreeMap<String, String> 
     let mut labels = labels(cluster);
     labels.insert(LABEL_ATTEMPT.to_owned(), attempt.label());
     labels
+}
+
+/// Whether these labels hold all that an object should have. What somebody added is left alone.
+fn has_labels(seen: &BTreeMap<String, String>, wanted: &ObjectMeta) -> bool {
+    wanted.labels.iter().flatten().all(|(key, value)| seen.get(key) == Some(value))
 }
 
 /// Name, labels and owner. The owner is what removes the object when the resource goes: there is no finalizer.

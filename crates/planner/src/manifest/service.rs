@@ -8,7 +8,12 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use crate::{attempt::Attempt, desired::Desired, manifest, observed::SeenService};
+use crate::{
+    attempt::Attempt,
+    desired::Desired,
+    manifest,
+    observed::{SeenPort, SeenService},
+};
 
 /// Whom the peer Service selects.
 fn peer_selector(cluster: &str, attempt: &Attempt) -> BTreeMap<String, String> {
@@ -66,11 +71,14 @@ fn port(name: &str, number: u16) -> ServicePort {
 
 /// Whether a Service that was seen does what the wanted one should. What somebody added to it is left alone.
 pub(crate) fn is_as_wanted(seen: &SeenService, wanted: &Service) -> bool {
-    let SeenService::Ours { selector, ports, publishes_not_ready, .. } = seen else { return false };
+    let SeenService::Ours { labels, selector, ports, publishes_not_ready, .. } = seen else { return false };
     let spec = wanted.spec.clone().unwrap_or_default();
-    let has_port =
-        |port: &ServicePort| ports.get(port.name.as_deref().unwrap_or_default()) == Some(&port.port);
-    *selector == spec.selector.unwrap_or_default()
+    let has_port = |port: &ServicePort| {
+        let (name, port) = SeenPort::named(port);
+        ports.get(&name) == Some(&port)
+    };
+    manifest::has_labels(labels, &wanted.metadata)
+        && *selector == spec.selector.unwrap_or_default()
         && spec.ports.iter().flatten().all(has_port)
         && *publishes_not_ready == spec.publish_not_ready_addresses.unwrap_or(false)
 }
@@ -98,14 +106,43 @@ mod tests {
                 assert_eq!(is_as_wanted(&seen(other), wanted), i == j, "{i} {j}");
             }
         }
-        let SeenService::Ours { uid, resource_version, selector, mut ports, deleting, .. } = seen(&all[0])
-        else {
-            panic!("not ours")
-        };
-        ports.insert("metrics".to_owned(), 9000);
-        let more =
-            SeenService::Ours { uid, resource_version, selector, ports, publishes_not_ready: true, deleting };
-        assert!(is_as_wanted(&more, &all[0]), "somebody's additional port is left alone");
+    }
+
+    type Change = fn(&mut Service);
+
+    #[test]
+    fn what_somebody_added_is_left_alone_and_what_is_ours_is_not() {
+        fn spec(service: &mut Service) -> &mut ServiceSpec {
+            service.spec.as_mut().unwrap()
+        }
+        let table: [(&str, Change, bool); 6] = [
+            ("another port", |s| spec(s).ports.as_mut().unwrap().push(port("metrics", 9000)), true),
+            (
+                "another label",
+                |s| drop(s.metadata.labels.as_mut().unwrap().insert("a".to_owned(), "b".to_owned())),
+                true,
+            ),
+            ("a label taken away", |s| drop(s.metadata.labels.as_mut().unwrap().remove("app")), false),
+            (
+                "a target that leads elsewhere",
+                |s| spec(s).ports.as_mut().unwrap()[0].target_port = Some(IntOrString::Int(1)),
+                false,
+            ),
+            (
+                "a target by name",
+                |s| {
+                    spec(s).ports.as_mut().unwrap()[0].target_port = Some(IntOrString::String("x".to_owned()))
+                },
+                false,
+            ),
+            ("members that are not ready left out", |s| spec(s).publish_not_ready_addresses = None, false),
+        ];
+        let wanted = peer_service(&fixture::desired(), &fixture::attempt(1));
+        for (title, change, is) in table {
+            let mut service = wanted.clone();
+            change(&mut service);
+            assert_eq!(is_as_wanted(&seen(&service), &wanted), is, "{title}");
+        }
     }
 
     #[test]

@@ -12,7 +12,10 @@ use std::{
 
 use api::{Birth, EtcdCluster, EtcdClusterStatus, Phase};
 use k8s_openapi::{
-    api::{core::v1::Service, policy::v1::PodDisruptionBudget},
+    api::{
+        core::v1::{Service, ServicePort},
+        policy::v1::PodDisruptionBudget,
+    },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use launch::{ClusterToken, EtcdVersion, MemberName};
@@ -136,10 +139,12 @@ pub enum SeenService {
         uid: String,
         /// Its version in the API server.
         resource_version: String,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
         /// Its selector.
         selector: BTreeMap<String, String>,
         /// Its ports by name.
-        ports: BTreeMap<String, i32>,
+        ports: BTreeMap<String, SeenPort>,
         /// Whether it publishes members that are not ready.
         publishes_not_ready: bool,
         /// Whether it is being deleted.
@@ -161,16 +166,33 @@ impl SeenService {
         Self::Ours {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
             selector: spec.selector.unwrap_or_default(),
-            ports: spec
-                .ports
-                .into_iter()
-                .flatten()
-                .map(|port| (port.name.unwrap_or_default(), port.port))
-                .collect(),
+            ports: spec.ports.iter().flatten().map(SeenPort::named).collect(),
             publishes_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
             deleting: metadata.deletion_timestamp.is_some(),
         }
+    }
+}
+
+/// A port of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenPort {
+    /// Where the Service is reached.
+    pub number: i32,
+    /// Which port of the pods that leads to, where that is a number.
+    pub target: Option<i32>,
+}
+
+impl SeenPort {
+    /// A port with its name. Without a target it leads to the same number.
+    pub(crate) fn named(port: &ServicePort) -> (String, Self) {
+        let target = match &port.target_port {
+            Some(IntOrString::Int(number)) => Some(*number),
+            Some(IntOrString::String(_)) => None,
+            None => Some(port.port),
+        };
+        (port.name.clone().unwrap_or_default(), Self { number: port.port, target })
     }
 }
 
@@ -187,6 +209,8 @@ pub enum SeenBudget {
         uid: String,
         /// Its version in the API server.
         resource_version: String,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
         /// How many pods have to stay, where that is a number.
         min_available: Option<i32>,
         /// Whom it selects.
@@ -211,6 +235,7 @@ impl SeenBudget {
         Self::Ours {
             uid: metadata.uid.clone().unwrap_or_default(),
             resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            labels: metadata.labels.clone().unwrap_or_default(),
             min_available: match spec.min_available {
                 Some(IntOrString::Int(number)) => Some(number),
                 Some(IntOrString::String(_)) | None => None,

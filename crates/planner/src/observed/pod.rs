@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
-use launch::{LaunchOrder, ORDER_ANNOTATION, Reason, Refused};
+use launch::{LaunchOrder, ORDER_ANNOTATION, OrderError, Reason, Refused};
 
 use crate::Timestamp;
 
@@ -25,6 +25,8 @@ pub struct SeenPod {
     pub created: Option<Timestamp>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// Its annotations, the order apart.
+    pub annotations: BTreeMap<String, String>,
     /// The label that names the attempt it was made in.
     pub attempt: Option<String>,
     /// The digest of what it was made from.
@@ -52,9 +54,9 @@ pub struct SeenPod {
 /// The order in a pod's annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderSeen {
-    /// There is no annotation.
+    /// There is no annotation, or what stands there is no order.
     Missing,
-    /// It cannot be read.
+    /// It is an order in the form of a later operator.
     Unreadable,
     /// There is one.
     Order(LaunchOrder),
@@ -145,11 +147,12 @@ impl SeenPod {
             owner_uid: owner.map(|owner| owner.uid.clone()),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             labels: metadata.labels.clone().unwrap_or_default(),
+            annotations: without_order(metadata.annotations.as_ref()),
             attempt: metadata.labels.as_ref().and_then(|all| all.get(api::names::LABEL_ATTEMPT)).cloned(),
             inputs: annotation(api::names::ANNOTATION_INPUTS),
             order: match annotation(ORDER_ANNOTATION).as_deref().map(LaunchOrder::read) {
-                None => OrderSeen::Missing,
-                Some(Err(_)) => OrderSeen::Unreadable,
+                None | Some(Err(OrderError::Unreadable(_))) => OrderSeen::Missing,
+                Some(Err(OrderError::TooNew { .. })) => OrderSeen::Unreadable,
                 Some(Ok(order)) => OrderSeen::Order(order),
             },
             node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
@@ -167,6 +170,14 @@ impl SeenPod {
     #[must_use]
     pub fn etcd(&self) -> Option<&SeenContainer> {
         self.containers.iter().find(|container| container.name == ETCD)
+    }
+
+    /// Who controls it, for people.
+    #[must_use]
+    pub fn owner_in_words(&self) -> String {
+        self.owner_uid
+            .as_ref()
+            .map_or_else(|| "nobody".to_owned(), |uid| format!("somebody else (UID {uid})"))
     }
 
     /// Whether Kubernetes holds the pod ready.
@@ -216,6 +227,11 @@ impl SeenPod {
             .filter(|refused| matches!(refused.reason, Reason::DataLost | Reason::DataForeign))
             .map(|refused| refused.sentence)
     }
+}
+
+fn without_order(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let others = annotations.into_iter().flatten().filter(|(key, _)| *key != ORDER_ANNOTATION);
+    others.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn phase(text: Option<&str>) -> PodPhase {

@@ -177,6 +177,7 @@ mod tests {
             if let crate::OrderSeen::Order(order) = &mut world.pod(ordinal).order {
                 order.version = "3.3.27".parse().unwrap();
             }
+            world.pod(ordinal).annotations.insert("etcd.version".to_owned(), "3.3.27".to_owned());
         }
         let steps = world.plan().steps;
         let Some(Step::AddMember { learner: false, version, .. }) = steps.last() else { panic!("{steps:?}") };

@@ -6,15 +6,16 @@
 //! the quorum, unless it is on its way out and still answers; of one it is the loss of everything. Then nothing is removed, and that
 //! is said.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{Event, Reason};
+use launch::LaunchOrder;
 
 use super::{Decision, Flow, Situation, after};
 use crate::{
     Waiting,
     membership::{Fate, Membership, Seat},
-    observed::RefusalClass,
+    observed::{ContainerState, OrderSeen, RefusalClass},
     step::{Leaving, Step},
     waiting,
 };
@@ -69,7 +70,18 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
             Waiting::passing(Reason::UnknownMember { member: seat.title() })
                 .until(until(UNKNOWN_PATIENCE, stalled)),
         ),
+        Fate::Disowned(owner) => {
+            let (pod, owner) = (seat.title(), owner.clone());
+            Verdict::Waits(Waiting::blocked(Reason::PodDisowned { pod, owner }))
+        }
         Fate::Foreign => Verdict::Waits(Waiting::blocked(Reason::ForeignMember { member: seat.title() })),
+        Fate::Silent { .. } if joins && is_outdated(situation, seat) => {
+            Verdict::Leaves(Leaving::NotJoined("the spec has changed since its pod was made".to_owned()))
+        }
+        Fate::Silent { .. } if joins && is_told_of_others(membership, seat) => {
+            let why = "the members have changed since it was told of them";
+            Verdict::Leaves(Leaving::NotJoined(why.to_owned()))
+        }
         Fate::Unmade | Fate::Silent { .. } | Fate::Healthy if joins => {
             let minutes = stalled.as_secs() / 60;
             let why = format!("it has come no further for {minutes} minutes");
@@ -106,6 +118,27 @@ fn silent(
     let reason = Reason::WaitingForMemberBack { member: seat.title(), why: why.to_owned() };
     let until = after(situation.observed.now, grace.saturating_sub(silent_for));
     Verdict::Waits(Waiting::passing(reason).until(until))
+}
+
+/// Whether a pod that does not come up is not what the spec asks for any more: what was wrong with it may have been corrected.
+fn is_outdated(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
+    seat.pod.is_some_and(|pod| pod.inputs.as_ref() != Some(&situation.desired.inputs()))
+}
+
+/// Whether etcd ends in a pod that is to join, and will each time: before its first start it compares the members that it was told of with
+/// those that there are, and one of these came or went meanwhile. Seen where a member was deleted just after another was added.
+fn is_told_of_others(membership: &Membership<'_>, seat: &Seat<'_>) -> bool {
+    let Some((pod, etcd)) = seat.pod.and_then(|pod| Some((pod, pod.etcd()?))) else { return false };
+    let OrderSeen::Order(order) = &pod.order else { return false };
+    let ended = etcd.last_end.is_some() || matches!(etcd.state, ContainerState::Terminated(_));
+    let listed = membership.list.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str);
+    ended && seat.listed.name.is_none() && addresses(order) != listed.collect()
+}
+
+/// The addresses of all members that an order tells of.
+fn addresses(order: &LaunchOrder) -> BTreeSet<&str> {
+    let lists = order.argv.iter().filter_map(|flag| flag.strip_prefix("--initial-cluster="));
+    lists.flat_map(|list| list.split(',')).filter_map(|entry| Some(entry.split_once('=')?.1)).collect()
 }
 
 fn name_is_taken(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
@@ -156,8 +189,8 @@ mod tests {
     use super::*;
     use crate::{
         PodPhase, Readiness, RefusedObject, SeenPod,
-        fixture::{World, container, ended, waiting},
-        observed::ContainerState,
+        fixture::{World, attempt, container, ended, waiting},
+        manifest,
     };
 
     const GRACE: Duration = Duration::from_mins(5);
@@ -298,6 +331,88 @@ mod tests {
             assert_eq!(removed.is_some(), leaves, "{age:?} {made}");
             assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
         }
+    }
+
+    #[test]
+    fn one_that_does_not_come_up_makes_way_at_once_when_the_spec_is_corrected() {
+        let url = "http://example-newnewnew1.example.default.svc:2380";
+        for (spec, up, leaves) in [
+            (r#"{"size": 5}"#, false, false),
+            (r#"{"size": 5, "repository": "mirror/etcd"}"#, false, true),
+            (r#"{"size": 5, "repository": "mirror/etcd"}"#, true, false),
+        ] {
+            let mut world = World::formed();
+            world.join(url, true);
+            world.desired = crate::fixture::desired_of(spec);
+            if !up {
+                world.silence_learner();
+            }
+            let removed = removed(&world);
+            assert_eq!(removed.is_some(), leaves, "{spec} {up}");
+            assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
+        }
+    }
+
+    #[test]
+    fn one_that_was_told_of_other_members_than_there_are_makes_way_at_once() {
+        let name: launch::MemberName = "example-newnewnew1".parse().unwrap();
+        let url = crate::fixture::desired().peer_url(&name).unwrap().to_string();
+        let crashed = || {
+            let mut etcd = container(waiting("CrashLoopBackOff", "back-off"));
+            etcd.last_end = Some(ended("member count is unequal"));
+            vec![etcd]
+        };
+        for (title, change, crashes, leaves) in [
+            ("they are the same", (|_| ()) as Change, true, false),
+            ("one has gone, and it has not noticed", |w| w.unlist(2), false, false),
+            ("one has gone", |w| w.unlist(2), true, true),
+            ("one has come", |w| w.list(8, Some("x"), "http://elsewhere:2380", false), true, true),
+        ] {
+            let mut world = World::formed();
+            world.desired = crate::fixture::desired_of(r#"{"size": 5}"#);
+            world.list(9, None, &url, true);
+            let list = world.observed.answer(world.name(0).as_str()).unwrap().members.clone();
+            let list = crate::SeenList { cluster_id: crate::ClusterId(0xcc), members: list };
+            let desired = world.desired.clone().unwrap();
+            let version = desired.version;
+            let mut pod = manifest::joining_pod(&desired, &attempt(1), &name, version, &list).unwrap();
+            pod.metadata.uid = Some("uid-of-new".to_owned());
+            let mut pod = SeenPod::from_pod(&pod);
+            pod.containers = if crashes { crashed() } else { vec![container(ContainerState::Running)] };
+            world.observed.pods.push(pod);
+            change(&mut world);
+            let new = world.plan().steps.into_iter().find_map(|step| match step {
+                Step::RemoveMember { member, because: Leaving::NotJoined(_), .. } => Some(member),
+                _ => None,
+            });
+            assert_eq!(new.is_some(), leaves, "{title}: {:?} {:?}", world.steps(), world.waits());
+        }
+    }
+
+    #[test]
+    fn a_member_whose_pod_has_lost_its_owner_is_left_alone_and_named() {
+        let theirs: [(&str, Change, bool); 3] = [
+            ("its owner is gone", |w| w.pod(1).owner_uid = None, true),
+            ("it has another owner", |w| w.pod(1).owner_uid = Some("another".to_owned()), true),
+            (
+                "it is another pod of that name",
+                |w| {
+                    w.pod(1).owner_uid = None;
+                    w.pod(1).order = crate::OrderSeen::Missing;
+                },
+                false,
+            ),
+        ];
+        for (title, change, held) in theirs {
+            let mut world = World::formed();
+            change(&mut world);
+            assert_eq!(removed(&world).is_none(), held, "{title}");
+            assert_eq!(world.waits().contains(&"PodDisowned"), held, "{title}: {:?}", world.waits());
+        }
+        let mut fewer = World::formed();
+        fewer.desired = crate::fixture::desired_of(r#"{"size": 1}"#);
+        fewer.pod(1).owner_uid = None;
+        assert_eq!(removed(&fewer), None, "nobody can delete its pod afterwards");
     }
 
     #[test]

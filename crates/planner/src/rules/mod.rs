@@ -64,7 +64,7 @@ const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
     services::ask,
     // Pods of attempts that were abandoned are deleted, one in a round.
     strays::ask,
-    // A pod that has lost the labels by which it is found gets them back.
+    // A pod gets back what somebody changed or took away of its labels and annotations.
     labels::ask,
     // Without a quorum nothing is changed, and it is said who is missing.
     quorum_lost::ask,

@@ -15,7 +15,11 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !view.is_formed() || situation.membership.is_some() {
         return Flow::Next;
     }
-    if view.current().all(|pod| pod.loss().is_some()) {
+    for pod in view.disowned() {
+        let (pod, owner) = (pod.name.clone(), pod.owner_in_words());
+        decision.wait(Waiting::blocked(Reason::PodDisowned { pod, owner }));
+    }
+    if view.current().all(|pod| pod.loss().is_some()) && view.disowned().next().is_none() {
         let lost = "no pod of any member is left".to_owned();
         decision.wait(Waiting::blocked(Reason::DataLost { lost }));
         decision.lost = true;
@@ -73,7 +77,7 @@ mod tests {
 
     #[test]
     fn nothing_is_changed_and_what_is_missing_is_said() {
-        let table: [(&str, Change, &[&str]); 4] = [
+        let table: [(&str, Change, &[&str]); 5] = [
             (
                 "nobody answers",
                 |w| (0..3).for_each(|ordinal| w.silence(ordinal, Duration::from_hours(9))),
@@ -99,6 +103,14 @@ mod tests {
                 &["MemberLost", "WaitingForQuorum"],
             ),
             (
+                "all have lost their owner",
+                |w| {
+                    w.observed.members.clear();
+                    w.observed.pods.iter_mut().for_each(|pod| pod.owner_uid = None);
+                },
+                &["PodDisowned"],
+            ),
+            (
                 "nothing is left",
                 |w| {
                     w.observed.pods.clear();
@@ -110,6 +122,8 @@ mod tests {
         for (title, change, words) in table {
             let mut world = World::formed();
             change(&mut world);
+            let phase = world.plan().report.status.phase;
+            assert_eq!(phase.as_deref() == Some("Failed"), *words == ["DataLost"], "{title}");
             for word in words {
                 assert!(world.waits().contains(word), "{title}: {:?}", world.waits());
             }

@@ -19,7 +19,8 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let joining = membership.joining();
     let surplus = voters > size || (voters == size && joining.is_some_and(|seat| !seat.is_voter()));
     // Whoever is not ours makes the count wrong: then nobody of ours goes.
-    let others = membership.seats.iter().any(|seat| matches!(seat.fate, Fate::Unknown | Fate::Foreign));
+    let is_other = |fate: &Fate| matches!(fate, Fate::Unknown | Fate::Foreign | Fate::Disowned(_));
+    let others = membership.seats.iter().any(|seat| is_other(&seat.fate));
     if !decision.act.is_empty() || !surplus || others {
         return Flow::Next;
     }

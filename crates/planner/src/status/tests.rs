@@ -160,6 +160,14 @@ fn members_that_come_and_go_are_told_in_the_classic_words_and_lost_ones_in_a_con
 }
 
 #[test]
+fn a_cluster_whose_pods_have_lost_their_owner_is_in_doubt_and_not_lost() {
+    let mut world = World::formed();
+    world.observed.members.clear();
+    world.observed.pods.iter_mut().for_each(|pod| pod.owner_uid = None);
+    assert_eq!(said(&world, ConditionType::Available), is("Unknown", "MembersUnknown"));
+}
+
+#[test]
 fn a_phase_is_never_written_before_the_birth_it_would_be_mistaken_without() {
     for spec in [
         r#"{"size": 3}"#,

@@ -89,6 +89,15 @@ impl Cast {
             lists.flat_map(|list| list.split(',')).filter_map(|e| Some(e.split_once('=')?.1)).collect();
         SlotId::all().filter(|id| urls.contains(&self.url(*id).as_str())).fold(0, |set, id| set | id.bit())
     }
+
+    /// Writes these members into an order.
+    pub(crate) fn tell(&self, order: &mut LaunchOrder, told: u16) {
+        let members = SlotId::all().filter(|id| told & id.bit() != 0);
+        let list: Vec<String> = members.map(|id| format!("{}={}", self.name(id), self.url(id))).collect();
+        for flag in order.argv.iter_mut().filter(|flag| flag.starts_with("--initial-cluster=")) {
+            *flag = format!("--initial-cluster={}", list.join(","));
+        }
+    }
 }
 
 pub(crate) fn member_id(id: SlotId) -> MemberId {

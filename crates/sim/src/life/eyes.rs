@@ -120,6 +120,11 @@ impl Eyes {
         if let (OrderSeen::Order(order), true) = (&mut seen.order, slot.has(Mark::Withdrawn)) {
             order.intent = Intent::Restart;
         }
+        if let (OrderSeen::Order(order), Stage::Down) = (&mut seen.order, slot.stage) {
+            // Once it has data, what it was told does not matter, and the world has forgotten it.
+            let told = if slot.told == 0 { state.set_of(Slot::is_listed) } else { slot.told };
+            cast.tell(order, told);
+        }
         seen.created = Timestamp::UNIX_EPOCH.checked_add(Duration::from_secs(u64::from(id.0))).ok();
         seen.deleting = slot.has(Mark::Deleting);
         seen.phase = match slot.stage {

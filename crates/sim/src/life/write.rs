@@ -230,7 +230,7 @@ pub(crate) fn change_of(cast: &Cast, effect: &Effect) -> Option<Change> {
         | Effect::ApplyService { .. }
         | Effect::CreateBudget(_)
         | Effect::ApplyBudget { .. }
-        | Effect::PatchPodLabels { .. } => return None,
+        | Effect::PatchPodMetadata { .. } => return None,
     };
     Some(change.unwrap_or(Change::Unknown))
 }

@@ -1,0 +1,69 @@
+//! Members that stand still under load: one of three, which clients soon notice no more, and two of three, which are waited for.
+
+use std::time::Instant;
+
+use anyhow::ensure;
+use e2e::{
+    LONG, SOON,
+    client::{answered, loaded, verdict},
+    etcd_cluster,
+    members::{identities, leader, one_cluster},
+    until_said,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use testbed::{
+    faults::Ground,
+    kit::{TestCase, TestNamespace, wait_for_all},
+};
+
+/// Waits until the client Service leads to this pod no more.
+async fn withdrawn(ns: &TestNamespace, pod: &str) -> anyhow::Result<()> {
+    let check = |slices: &[EndpointSlice]| {
+        let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
+        let ready: Vec<_> = endpoints
+            .filter(|it| it.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false))
+            .filter_map(|it| it.target_ref.as_ref()?.name.as_deref())
+            .collect();
+        if ready.contains(&pod) { Err(format!("it leads to {ready:?}")) } else { Ok(()) }
+    };
+    let labels = "kubernetes.io/service-name=c-client";
+    Ok(wait_for_all(&ns.api(), labels, SOON, &format!("to leave out {pod}"), check).await?)
+}
+
+#[tokio::test]
+async fn silent_members_are_kept_from_clients_and_waited_for_and_without_a_quorum_that_is_said()
+-> anyhow::Result<()> {
+    TestCase::of("silent")
+        .deadline(LONG)
+        .run(async |ns| {
+            let load = loaded(&ns, &etcd_cluster("c", 3, "3.6.14")).await?;
+            let (ground, members) = (Ground::here()?, identities(&ns, "c").await?);
+            let (_, silent) = leader(&ns, "c").await?;
+            let frozen = ground.place(ns.name(), &silent).await?.freeze("etcd")?;
+            let since = Instant::now();
+            withdrawn(&ns, &silent).await?;
+            println!("clients were led to a silent leader for {:.1} s", since.elapsed().as_secs_f64());
+            until_said(&ns, "c", "Progressing", |seen| seen.reason == "WaitingForMemberBack").await?;
+            answered(&load, 50).await?;
+            frozen.heal().await?;
+            one_cluster(&ns, "c").await?;
+            ensure!(identities(&ns, "c").await? == members, "somebody was replaced");
+
+            // Two of three: nothing is changed, and their disks bring the quorum back.
+            let mut frozen = Vec::new();
+            for victim in members.keys().take(2) {
+                frozen.push(ground.place(ns.name(), victim).await?.freeze("etcd")?);
+            }
+            let lost = until_said(&ns, "c", "Available", |seen| seen.reason == "WaitingForQuorum").await?;
+            ensure!(lost.status == "False" && lost.message.contains("only 1 of 3"), "{lost:?}");
+            for victim in members.keys().take(2) {
+                ground.place(ns.name(), victim).await?.kill("etcd")?;
+            }
+            drop(frozen);
+            one_cluster(&ns, "c").await?;
+            ensure!(identities(&ns, "c").await? == members, "somebody was replaced");
+            verdict(load).await?;
+            Ok(())
+        })
+        .await
+}
