@@ -83,8 +83,8 @@ reasons! {
     CreationRefused { kind: String, name: String, message: String } = "CreationRefused" => "{kind} {name} was refused: {message}";
     /// The operator lacks a permission.
     PermissionMissing { kind: String, name: String, message: String } = "PermissionMissing" => "the operator may not write {kind} {name}: {message}";
-    /// The API server could not be asked.
-    ApiUnavailable { message: String } = "ApiUnavailable" => "the Kubernetes API did not answer: {message}";
+    /// The API server could not be asked, or does not let us read.
+    ApiUnavailable { message: String } = "ApiUnavailable" => "the Kubernetes API gave no good answer: {message}";
     /// The CRD in the cluster has not all fields that this operator writes.
     CrdOutdated { crd: String } = "CrdOutdated" => "CRD {crd} is older than this operator: apply the CRDs of this release";
 
@@ -120,7 +120,7 @@ reasons! {
     /// A member is lost, and there is no quorum that could remove it.
     MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); it is replaced when a quorum of the others answers";
     /// A member does not serve and may come back.
-    WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not answer ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
+    WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not serve ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
     /// A member should leave, and the others could not do without it.
     RemovalRisky { member: String, why: String } = "RemovalRisky" => "member {member} should leave ({why}), but the healthy members without it would be no quorum: it stays until more are healthy";
     /// A member is on its way in.
