@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use etcd_admin::{Connect, Member, MemberList};
-use kube::ResourceExt;
-use testbed::kit::{TestNamespace, audit::Mark};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{ResourceExt, api::ListParams};
+use testbed::kit::{TestNamespace, audit::Mark, wait_for};
 use tokio::time::{Instant, sleep};
 
 use crate::{SOON, running};
@@ -42,6 +43,29 @@ pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdC
     let recorded = birth.cluster_id.clone().context("no cluster ID on record")?;
     ensure!(clusters == BTreeSet::from([recorded]), "{clusters:?} is not what {birth:?} says");
     Ok(cluster)
+}
+
+/// The pods of a cluster's members that are not on their way out, by name.
+pub async fn living(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<Pod>> {
+    let labels = ListParams::default().labels(&format!("etcd_cluster={cluster}"));
+    let mut pods = ns.api::<Pod>().list(&labels).await?.items;
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods.sort_by_key(ResourceExt::name_any);
+    Ok(pods)
+}
+
+/// Waits until as many members serve as the spec wants, this one not among them, and etcd lists no other.
+pub async fn replaced(ns: &TestNamespace, cluster: &str, gone: &str) -> anyhow::Result<()> {
+    let healed = |cluster: Option<&EtcdCluster>| {
+        let cluster = cluster.ok_or("there is no such cluster")?;
+        let status = cluster.status.clone().unwrap_or_default();
+        let ready = status.members.and_then(|members| members.ready).unwrap_or_default();
+        let all = i64::try_from(ready.len()).ok() == cluster.spec.size && status.size == cluster.spec.size;
+        let well = all && ready.iter().all(|name| name != gone);
+        if well { Ok(()) } else { Err(format!("{ready:?} of {:?}", status.size)) }
+    };
+    let what = format!("to have another member for {gone}");
+    Ok(wait_for(&ns.api(), cluster, SOON, &what, healed).await?)
 }
 
 /// What a member says of all members, through the quorum. On a busy machine the leader changes at times, and it is asked again.

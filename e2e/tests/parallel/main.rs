@@ -1,9 +1,13 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
+mod created_again;
 mod deletion;
 mod fakes_tell_the_truth;
 mod history;
 mod launcher_refusal;
+mod partitions;
+mod permissions;
+mod placement;
 mod pod_security;
 mod rules_on_the_server;
 mod s05_members;
