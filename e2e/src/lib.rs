@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod members;
+pub mod pods;
 pub mod printed;
 pub mod seeds;
 
@@ -13,7 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use api::EtcdCluster;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 pub use testbed::kit::operator::{
     crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
@@ -92,6 +93,21 @@ pub fn condition(cluster: &EtcdCluster, kind: &str) -> Option<Seen> {
         conditions.into_iter().find(|condition| condition.get("type").is_some_and(|it| it == kind))?;
     let text = |key: &str| found.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
     Some(Seen { status: text("status"), reason: text("reason"), message: text("message") })
+}
+
+/// Waits until a condition has this reason, and returns it. What it says is told in the first of its reasons.
+pub async fn says(ns: &TestNamespace, cluster: &str, kind: &str, reason: &str) -> anyhow::Result<Seen> {
+    let check = |cluster: Option<&EtcdCluster>| {
+        let seen = condition(cluster.ok_or("there is no such cluster")?, kind);
+        seen.clone().filter(|seen| seen.reason == reason).ok_or_else(|| format!("{seen:?}"))
+    };
+    Ok(wait_for(&ns.api(), cluster, SOON, &format!("to say {reason} in {kind}"), check).await?)
+}
+
+/// The operator's pod, if there is one and it runs.
+pub async fn operator_pod(ns: &TestNamespace) -> anyhow::Result<Pod> {
+    let pods = ns.pods_ready(testbed::kit::operator::LABELS, 1).await?;
+    pods.into_iter().next().context("there is no operator")
 }
 
 /// A pod to run etcdctl in, as unprivileged as a restricted namespace wants it.

@@ -83,8 +83,8 @@ reasons! {
     CreationRefused { kind: String, name: String, message: String } = "CreationRefused" => "{kind} {name} was refused: {message}";
     /// The operator lacks a permission.
     PermissionMissing { kind: String, name: String, message: String } = "PermissionMissing" => "the operator may not write {kind} {name}: {message}";
-    /// The API server could not be asked.
-    ApiUnavailable { message: String } = "ApiUnavailable" => "the Kubernetes API did not answer: {message}";
+    /// The API server could not be asked, or does not let us read.
+    ApiUnavailable { message: String } = "ApiUnavailable" => "the Kubernetes API gave no good answer: {message}";
     /// The CRD in the cluster has not all fields that this operator writes.
     CrdOutdated { crd: String } = "CrdOutdated" => "CRD {crd} is older than this operator: apply the CRDs of this release";
 
@@ -122,7 +122,7 @@ reasons! {
     /// A member's pod has lost its owner.
     PodDisowned { pod: String, owner: String } = "PodDisowned" => "pod {pod} is that of a member, but its owner reference was changed and it belongs to {owner}: its member is left alone until that is put back or the pod is deleted";
     /// A member does not serve and may come back.
-    WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not answer ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
+    WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not serve ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
     /// A member should leave, and the others could not do without it.
     RemovalRisky { member: String, why: String } = "RemovalRisky" => "member {member} should leave ({why}), but the healthy members without it would be no quorum: it stays until more are healthy";
     /// A member is on its way in.

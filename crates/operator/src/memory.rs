@@ -55,7 +55,7 @@ pub struct Memory {
     birth: Option<(Option<Birth>, Instant)>,
     /// Since when members are silent.
     silent: BTreeMap<MemberName, Instant>,
-    /// How far the members that join have come, and since when.
+    /// How far the members that join, or do not reach their peers, have come, and since when.
     stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
     /// The names that were sent to etcd as new members, and for which no pod was asked for.
     unmade: BTreeSet<MemberName>,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::{EtcdCluster, condition, scope::Scope};
 use futures::future::join_all;
 use kube::Client;
-use planner::{Desired, OperatorIdentity, Plan, Timestamp, plan};
+use planner::{Desired, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -108,7 +108,10 @@ impl Context {
         let observation = match self.observer.look(key, term, memory).await {
             Ok(Some(observation)) if self.is_ours(&observation.resource) => observation,
             Ok(_) => return (Ended::NotOurs, "settled"),
-            Err(error) => return (failed(memory, &error), "failed"),
+            Err(error) => {
+                self.say_blind(key, memory, &error).await;
+                return (failed(memory, &error), "failed");
+            }
         };
         let desired = Desired::from_resource(&observation.resource, &self.operator);
         let plan = plan(&desired, &observation.observed);
@@ -191,6 +194,22 @@ impl Context {
             memory.settled = Some(Settled { observation, at: Instant::now() });
         }
         (Ended::Settled(wait), "settled")
+    }
+
+    /// Says that the cluster could not be looked at, unless that is new: what the status said before need not hold any more.
+    async fn say_blind(&self, key: &Key, memory: &Memory, error: &ObserveError) {
+        if memory.stumbles + 1 < PATIENCE {
+            return;
+        }
+        // If the resource cannot be read either, there is only the log.
+        let Ok(Some(resource)) = self.observer.resource(key).await else { return };
+        if self.is_ours(&resource) {
+            let seen = SeenResource::from_resource(&resource);
+            let report = planner::blind(&seen, self.clock.now(), &error.to_string());
+            if let Err(failure) = self.reporter.status(&resource, &report).await {
+                warn!(%failure, "the status could not be written");
+            }
+        }
     }
 
     fn is_ours(&self, resource: &EtcdCluster) -> bool {

@@ -36,7 +36,7 @@ pub use observed::{
     SquattedName, owner_unless,
 };
 pub use plan::{Plan, plan};
-pub use status::Report;
+pub use status::{Report, blind};
 pub use step::{BirthCause, Leaving, SeenObject, Step};
 pub use waiting::Waiting;
 

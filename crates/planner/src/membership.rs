@@ -19,7 +19,7 @@ use crate::{
 pub(crate) enum Fate {
     /// It answers; a voter also read through the quorum.
     Healthy,
-    /// It does not serve and may come back: why, and for how long it has not answered.
+    /// It does not serve and may come back: why, and for how long it has not.
     Silent { why: String, silent_for: Duration },
     /// Its data is certainly gone, in these words.
     Lost(String),
@@ -211,7 +211,12 @@ fn fate(
     }
     match (answer, view.observed.members.get(name)) {
         (Some(answer), _) if !cut_off && (answer.linearizable || listed.learner) => Fate::Healthy,
-        (Some(_), _) | (None, Some(SeenMember::Known(_)) | None) => {
+        // It hears us and not its peers.
+        (Some(_), _) => Fate::Silent {
+            why: "it cannot read through a quorum".to_owned(),
+            silent_for: Membership::stalled_for(view.observed, listed.id),
+        },
+        (None, Some(SeenMember::Known(_)) | None) => {
             Fate::Silent { why: "it cannot read through a quorum".to_owned(), silent_for: Duration::ZERO }
         }
         (None, Some(SeenMember::Unknown { why, silent_for })) => {

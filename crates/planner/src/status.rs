@@ -9,9 +9,9 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    Desired, Observed, Problem, Step, Waiting,
+    Desired, Observed, Problem, Step, Timestamp, Waiting,
     membership::{Fate, Membership},
-    observed::{OrderSeen, PodPhase, SeenPod, SeenService},
+    observed::{OrderSeen, PodPhase, SeenPod, SeenResource, SeenService},
     rules::Decision,
     view::View,
 };
@@ -70,6 +70,26 @@ pub(crate) fn report(
         birth: None,
     };
     Report { status }
+}
+
+/// What to say of a cluster that could not be looked at, and why: that it is available is not known any more. Everything else is told as
+/// it was last seen.
+#[must_use]
+pub fn blind(resource: &SeenResource, now: Timestamp, why: &str) -> Report {
+    let previous = resource.status.conditions.as_deref().unwrap_or_default();
+    let reason = Reason::ApiUnavailable { message: why.to_owned() };
+    let new = [
+        (ConditionType::Available, ConditionStatus::Unknown),
+        (ConditionType::Progressing, ConditionStatus::False),
+    ]
+    .map(|(type_, status)| {
+        Condition::new(type_, status, &reason, Some(resource.generation), &Time(now))
+            .following(condition::find(previous, type_))
+    });
+    let replaced = |old: &&Condition| new.iter().all(|new| new.type_ != old.type_);
+    let others: Vec<Condition> = previous.iter().filter(replaced).cloned().collect();
+    let conditions = Some(new.into_iter().chain(others).collect());
+    Report { status: EtcdClusterStatus { conditions, birth: None, ..resource.status.clone() } }
 }
 
 /// Where the cluster is in its life. Without a birth nothing is said: a phase without a birth is the mark of somebody else's cluster.

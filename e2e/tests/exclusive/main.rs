@@ -3,9 +3,14 @@
 mod api_server_restarted;
 mod article;
 mod book;
+mod control_plane_away;
 mod installed;
 mod leadership;
+mod node_lost;
 mod node_lost_at_birth;
+mod nodes_drained;
 mod operator_killed;
+mod outlived;
 mod reader;
 mod scope;
+mod wide;

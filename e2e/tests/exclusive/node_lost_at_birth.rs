@@ -10,6 +10,7 @@ use e2e::{
     SOON, etcd_cluster,
     members::{no_member_twice, one_cluster},
     operator,
+    pods::node_of,
 };
 use k8s_openapi::api::core::v1::{Node as NodeObject, Pod};
 use kube::{Api, api::DeleteParams};
@@ -18,10 +19,6 @@ use testbed::{
     kit::{TestCase, wait_for_all},
     node::Node,
 };
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref()
-}
 
 fn started(pods: &[Pod]) -> Result<Vec<Pod>, String> {
     let runs = |pod: &&Pod| {

@@ -1,20 +1,13 @@
 //! A namespaced and a cluster-wide operator side by side: each looks after its own resources, and touches no other.
 
-use std::process::Command;
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use api::EtcdCluster;
-use e2e::{SOON, etcd_cluster, file, members::one_cluster, operator, operator_available, repository};
+use e2e::{SOON, etcd_cluster, members::one_cluster, operator};
 use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::util::intstr::IntOrString};
 use kube::{Api, api::DynamicObject, core::GroupVersionKind, discovery::ApiResource};
-use testbed::kit::{Cluster, PodSecurity, TestCase, TestNamespace, wait_for};
+use testbed::kit::{Cluster, TestCase, TestNamespace, wait_for};
 
-/// The annotation that hands a resource to the cluster-wide operator.
-const WIDE: &str = "annotations: {etcd.database.coreos.com/scope: clusterwide}";
-
-fn wide(name: &str, version: &str) -> String {
-    etcd_cluster(name, 3, version).replace(&format!("name: {name}"), &format!("name: {name}, {WIDE}"))
-}
+use crate::wide::{WIDE, cluster_wide_operator, no_roles, wide};
 
 /// Resources of the other two kinds, which the operator answers in their status.
 fn others(name: &str, annotation: &str) -> String {
@@ -41,44 +34,6 @@ async fn answered(ns: &TestNamespace, kind: &str, name: &str) -> anyhow::Result<
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
     anyhow::bail!("nobody says anything about the {kind} {name}")
-}
-
-/// The role's name: cluster roles are nobody's namespace.
-const ROLE: &str = "etcd-operator-scope";
-
-/// Runs the classic script as a person does, with this cluster's kubectl first on the path.
-fn create_role(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
-    let places = cluster.places();
-    let folder = places.kubectl.parent().context("kubectl has no folder")?;
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(repository().join("example/rbac/create_role.sh"))
-        .args([
-            format!("--namespace={namespace}"),
-            format!("--role-name={ROLE}"),
-            format!("--role-binding-name={ROLE}"),
-        ])
-        .env("PATH", path)
-        .env("KUBECONFIG", &places.kubeconfig)
-        .output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
-}
-
-async fn no_roles(cluster: &Cluster) -> anyhow::Result<()> {
-    let (role, binding) = (format!("clusterrole/{ROLE}"), format!("clusterrolebinding/{ROLE}"));
-    cluster.kubectl(&["delete", "--ignore-not-found", &role, &binding]).await?.success()?;
-    Ok(())
-}
-
-/// The cluster-wide operator, in a namespace of its own.
-async fn cluster_wide_operator(ns: &TestNamespace) -> anyhow::Result<()> {
-    ns.enforce(PodSecurity::Restricted).await?;
-    create_role(ns.cluster(), ns.name())?;
-    let command = "- command:\n        - etcd-operator\n";
-    let deployment = file("example/deployment.yaml")?;
-    ensure!(deployment.contains(command), "the Deployment's command is not where it was");
-    ns.apply(&deployment.replace(command, &format!("{command}        - --cluster-wide\n"))).await?;
-    Ok(operator_available(ns).await?)
 }
 
 #[tokio::test]

@@ -1,11 +1,15 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
+mod created_again;
 mod deletion;
 mod fakes_tell_the_truth;
 mod history;
 mod interference;
 mod launcher_refusal;
 mod losses;
+mod partitions;
+mod permissions;
+mod placement;
 mod pod_security;
 mod restored;
 mod rules_on_the_server;

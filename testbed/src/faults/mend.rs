@@ -29,8 +29,11 @@ impl Ground {
         let nodes: Api<v1::Node> = Api::all(self.cluster().await?.client());
         for node in (1..=NODES).map(Node) {
             self.power_on(node)?;
+            self.cable(node, "up")?;
             wait_for(&nodes, &node.name(), PATIENCE, "to be Ready", check::node_ready).await?;
+            self.uncordon(node).await?;
         }
+        self.usual_way()?;
         self.dns_works().await
     }
 }

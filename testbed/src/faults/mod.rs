@@ -2,7 +2,7 @@
 //!
 //! | to break | open |
 //! | --- | --- |
-//! | a node, for a while or for good | [`node`] |
+//! | a node, for a while or for good; its cable | [`node`] |
 //! | the API server, its etcd, the controllers, the registry | [`control`] |
 //! | a pod's network | [`network`] |
 //! | a process in a pod | [`process`] |

@@ -31,6 +31,8 @@ pub enum Peer<'a> {
     Pod(&'a Place),
     /// Whoever has this address: a Service, a node, the API server.
     Address(IpAddr),
+    /// Whoever asks at this TCP port of the pod; its other ports go on.
+    Port(u16),
     /// Everybody but the pod's own node: the kubelet's probes go on, as when the network between nodes is down.
     OtherMachines,
     /// Everybody.
@@ -94,6 +96,9 @@ fn drops(pod: &Place, peer: Peer<'_>) -> Result<[String; 2], FaultError> {
     Ok(match peer {
         Peer::Pod(other) => one(&other.address()?),
         Peer::Address(address) => one(&address.to_string()),
+        Peer::Port(port) => {
+            [format!("iifname != lo tcp dport {port}"), format!("oifname != lo tcp sport {port}")]
+        }
         Peer::OtherMachines => {
             let pods = pod.ground.layout.instance.network().pods_of(pod.node.0);
             let own = std::net::Ipv4Addr::from_bits(pods.base.to_bits() + 1);

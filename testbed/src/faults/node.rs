@@ -1,31 +1,58 @@
 //! A fault: a node loses its power. With its disks kept it is a reboot; without them it is a loss, and who comes back
-//! under its name is another machine.
+//! under its name is another machine. Or it loses its cable: then everything on it goes on, and nobody hears of it.
 
-use std::{fs, io, path::Path, thread, time::Duration};
+use std::{fs, io, path::Path, process::Command, thread, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{self, Pod},
     apimachinery::pkg::apis::meta::v1::Time,
     jiff::Timestamp,
 };
-use kube::{Api, ResourceExt as _};
+use kube::{
+    Api, ResourceExt as _,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
 
-use super::{Broken, Fault, FaultError, Ground, PATIENCE, failed};
+use super::{Broken, Fault, FaultError, Ground, PATIENCE, failed, here};
 use crate::{
     cgroup,
     cluster::{binaries, start_node},
-    kit::{check, wait_for, wait_for_all},
+    kit::{call, check, wait_for, wait_for_all},
     node::Node,
 };
 
 /// What of a node is on its disks: kubelet and volumes of pods, images and containers, provisioned volumes.
 const DISKS: [&str; 3] = ["root", "containerd", "volumes"];
 
+/// The node over which this machine reaches Services.
+const WAY: Node = Node(1);
+
 /// A node without power.
 #[derive(Debug)]
 pub struct NodeDown {
     ground: Ground,
     node: Node,
+}
+
+/// A node without a cable.
+#[derive(Debug)]
+pub struct Unplugged {
+    ground: Ground,
+    node: Node,
+}
+
+/// A node that somebody drains: when this heals, it takes pods again.
+#[derive(Debug)]
+pub struct InMaintenance {
+    ground: Ground,
+    node: Node,
+}
+
+/// This machine reaches Services over another node than usual.
+#[derive(Debug)]
+pub struct Detour {
+    ground: Ground,
 }
 
 impl Ground {
@@ -59,6 +86,63 @@ impl Ground {
         self.power_cut(node)?.heal().await
     }
 
+    /// Pulls a node's cable: what runs on it goes on, and nobody else hears of it.
+    pub fn unplug(&self, node: Node) -> Result<Broken<Unplugged>, FaultError> {
+        let unplugged = Broken::new(Unplugged { ground: self.clone(), node });
+        self.cable(node, "down")?;
+        Ok(unplugged)
+    }
+
+    /// The cable's end at the switch has the node's name.
+    pub(super) fn cable(&self, node: Node, state: &str) -> Result<(), FaultError> {
+        self.control()?.run(&["ip", "link", "set", &node.name(), state])?;
+        Ok(())
+    }
+
+    /// For a node that is about to be drained by hand: however that ends, afterwards it takes pods again.
+    pub fn maintain(&self, node: Node) -> Broken<InMaintenance> {
+        Broken::new(InMaintenance { ground: self.clone(), node })
+    }
+
+    /// Lets a node take pods, as `kubectl uncordon` does.
+    pub(super) async fn uncordon(&self, node: Node) -> Result<(), FaultError> {
+        let nodes: Api<v1::Node> = Api::all(self.cluster().await?.client());
+        let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
+        let attempt = format!("let {} take pods", node.name());
+        call(&attempt, nodes.patch(&node.name(), &PatchParams::default(), &patch)).await?;
+        Ok(())
+    }
+
+    /// Lets this machine reach Services over this node: the one that it usually takes may be down meanwhile.
+    pub fn detour(&self, over: Node) -> Result<Broken<Detour>, FaultError> {
+        let detour = Broken::new(Detour { ground: self.clone() });
+        self.reach_services_over(over)?;
+        Ok(detour)
+    }
+
+    fn reach_services_over(&self, node: Node) -> Result<(), FaultError> {
+        let network = self.layout.instance.network();
+        let (services, via) = (network.services().to_string(), network.node(node.0).to_string());
+        here(Command::new("ip").args(["route", "replace", &services, "via", &via])).map(drop)
+    }
+
+    /// Lets this machine reach Services as usual.
+    pub(super) fn usual_way(&self) -> Result<(), FaultError> {
+        self.reach_services_over(WAY)
+    }
+
+    /// Waits until a node's kubelet has said after this moment that it is Ready.
+    async fn ready_again(&self, node: Node, since: Timestamp) -> Result<(), FaultError> {
+        let nodes: Api<v1::Node> = Api::all(self.cluster().await?.client());
+        // A node that was away for seconds is still Ready by its old word.
+        wait_for(&nodes, &node.name(), PATIENCE, "to be Ready again", |node| {
+            check::node_ready(node)?;
+            if heard_after(node, since) { Ok(()) } else { Err("its kubelet has not spoken yet".to_owned()) }
+        })
+        .await?;
+        Ok(())
+    }
+
     /// Gives a node its power, unless it has it.
     pub(super) fn power_on(&self, node: Node) -> Result<(), FaultError> {
         if self.node(node).is_ok_and(|machine| machine.is_alive()) {
@@ -75,16 +159,10 @@ impl Fault for NodeDown {
     async fn heal(&self) -> Result<(), FaultError> {
         let since = Timestamp::now();
         self.ground.power_on(self.node)?;
-        let cluster = self.ground.cluster().await?;
-        let (nodes, name): (Api<v1::Node>, _) = (Api::all(cluster.client()), self.node.name());
-        // A node that was away for seconds is still Ready by its old word.
-        wait_for(&nodes, &name, PATIENCE, "to be Ready again", |node| {
-            check::node_ready(node)?;
-            if heard_after(node, since) { Ok(()) } else { Err("its kubelet has not spoken yet".to_owned()) }
-        })
-        .await?;
-        // So are its pods. Those that everybody needs are waited for; what becomes of a test's own, the test knows.
-        let pods: Api<Pod> = Api::namespaced(cluster.client(), "kube-system");
+        self.ground.ready_again(self.node, since).await?;
+        // By their old word its pods run. Those that everybody needs are waited for; what becomes of a test's own, the test knows.
+        let name = self.node.name();
+        let pods: Api<Pod> = Api::namespaced(self.ground.cluster().await?.client(), "kube-system");
         let again = |pods: &[Pod]| {
             let here = |pod: &&Pod| pod.spec.as_ref().and_then(|it| it.node_name.as_ref()) == Some(&name);
             let late = pods.iter().filter(here).find(|pod| !started_after(pod, since));
@@ -92,6 +170,26 @@ impl Fault for NodeDown {
         };
         wait_for_all(&pods, "", PATIENCE, "to run again", again).await?;
         Ok(())
+    }
+}
+
+impl Fault for Unplugged {
+    async fn heal(&self) -> Result<(), FaultError> {
+        let since = Timestamp::now();
+        self.ground.cable(self.node, "up")?;
+        self.ground.ready_again(self.node, since).await
+    }
+}
+
+impl Fault for InMaintenance {
+    async fn heal(&self) -> Result<(), FaultError> {
+        self.ground.uncordon(self.node).await
+    }
+}
+
+impl Fault for Detour {
+    async fn heal(&self) -> Result<(), FaultError> {
+        self.ground.usual_way()
     }
 }
 

@@ -66,13 +66,15 @@ impl Heard {
     }
 }
 
-/// The listed members that are no voters yet or have never started, each with how far it has come.
+/// The listed members that are no voters yet, have never started, or do not reach the quorum that others read through; each with how
+/// far it has come.
 fn unfinished(members: &BTreeMap<MemberName, SeenMember>) -> BTreeMap<MemberId, (ListedMember, u64)> {
     let answers = || members.values().filter_map(SeenMember::answer);
     let newest = answers().filter(|answer| answer.linearizable).max_by_key(|answer| answer.raft_index);
     let listed = newest.into_iter().flat_map(|answer| &answer.members);
+    let cut_off = |id: MemberId| answers().any(|answer| answer.member_id == id && !answer.linearizable);
     listed
-        .filter(|member| member.learner || member.name.is_none())
+        .filter(|member| member.learner || member.name.is_none() || cut_off(member.id))
         .map(|member| {
             let own = answers().find(|answer| answer.member_id == member.id);
             (member.id, (member.clone(), own.map_or(0, |own| own.applied.unwrap_or(own.raft_index))))
@@ -225,6 +227,27 @@ mod tests {
             answered_by: etcd_admin::MemberId(answered_by),
             members: vec![listed],
         }
+    }
+
+    #[test]
+    fn a_voter_that_answers_and_does_not_reach_the_quorum_comes_no_further() {
+        let member = |id: u64, linearizable| {
+            let status = Status { member: etcd_admin::MemberId(id), ..status() };
+            let mut answer = answer(&status, Some(&list(12, id)), linearizable);
+            let listed = |id| ListedMember {
+                id: MemberId(id),
+                name: Some(format!("a-{id}")),
+                peer_urls: vec![],
+                learner: false,
+            };
+            answer.members = [1, 2].map(listed).to_vec();
+            (format!("a-{id}").parse().unwrap(), SeenMember::Known(answer))
+        };
+        let ids =
+            |second| unfinished(&[member(1, true), member(2, second)].into()).into_keys().collect::<Vec<_>>();
+        assert_eq!(ids(true), []);
+        assert_eq!(ids(false), [MemberId(2)]);
+        assert!(unfinished(&[member(1, false), member(2, false)].into()).is_empty(), "nobody knows better");
     }
 
     #[test]

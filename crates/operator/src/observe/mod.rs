@@ -81,7 +81,6 @@ impl Observer {
         term: u64,
         memory: &mut Memory,
     ) -> Result<Option<Observation>, ObserveError> {
-        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &key.namespace);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let services: Api<Service> = Api::namespaced(self.client.clone(), &key.namespace);
         let (peer, client) = (names::peer_service(&key.name), names::client_service(&key.name));
@@ -90,7 +89,7 @@ impl Observer {
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &key.namespace);
         let budget = names::budget(&key.name);
         let (resource, pods, peer, client, budget) = tokio::join!(
-            read(&self.metrics, "get EtcdCluster", clusters.get_opt(&key.name)),
+            self.resource(key),
             read(&self.metrics, "list Pods", pods.list(&labelled)),
             read(&self.metrics, "get Service", services.get_opt(&peer)),
             read(&self.metrics, "get Service", services.get_opt(&client)),
@@ -126,6 +125,12 @@ impl Observer {
         observed.pods.extend(self.unlabelled(key, &observed, &members.listed_hosts()).await?);
         members.remember(&mut observed, memory);
         Ok(Some(Observation { resource, observed }))
+    }
+
+    /// The resource itself.
+    pub async fn resource(&self, key: &Key) -> Result<Option<EtcdCluster>, ReadError> {
+        let clusters: Api<EtcdCluster> = Api::namespaced(self.client.clone(), &key.namespace);
+        read(&self.metrics, "get EtcdCluster", clusters.get_opt(&key.name)).await
     }
 
     /// The pods of members that the status or etcd names and whose labels somebody took away, so that they are in no list by labels. A

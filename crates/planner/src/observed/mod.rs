@@ -56,8 +56,8 @@ pub struct Observed {
     /// They were asked after the pods had been read. So a pod whose member is in no list that was read through a quorum is
     /// the pod of a member that was removed: members are added before their pods are made.
     pub members: BTreeMap<MemberName, SeenMember>,
-    /// For how long each listed member that is not a voter yet, or has never started, has come no further: its entry is the same,
-    /// and so is what it has applied. A restart of the observer begins anew: later, never earlier.
+    /// For how long each listed member that is not a voter yet, has never started, or answers without reaching the quorum that others
+    /// read through, has come no further: its entry is the same, and so is what it has applied. A restart of the observer begins anew: later, never earlier.
     pub stalled: BTreeMap<MemberId, Duration>,
     /// The names that this process has sent an addition for, and no creation of a pod. Only names that it made up itself, so
     /// nobody else can have made a pod under them. What a restart forgets is removed from etcd and tried anew.

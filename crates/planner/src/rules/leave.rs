@@ -111,9 +111,7 @@ fn silent(
     }
     if silent_for >= grace {
         let minutes = silent_for.as_secs() / 60;
-        return Verdict::Leaves(Leaving::Overdue(format!(
-            "it has not answered for {minutes} minutes: {why}"
-        )));
+        return Verdict::Leaves(Leaving::Overdue(format!("it has not served for {minutes} minutes: {why}")));
     }
     let reason = Reason::WaitingForMemberBack { member: seat.title(), why: why.to_owned() };
     let until = after(situation.observed.now, grace.saturating_sub(silent_for));
@@ -262,6 +260,21 @@ mod tests {
                     leaves || world.plan().wake_at.unwrap().to_string().as_str() <= "2026-01-01T00:10:01Z"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_member_that_answers_and_does_not_reach_its_peers_is_given_its_time_too() {
+        for (stalled, leaves) in [(None, false), (Some(Duration::from_secs(299)), false), (Some(GRACE), true)]
+        {
+            let mut world = World::formed();
+            world.change_answer(1, |answer| answer.linearizable = false);
+            world.pod(1).ready = Readiness::NotReady;
+            world.observed.stalled.extend(stalled.map(|stalled| (crate::MemberId(2), stalled)));
+            assert_eq!(removed(&world).is_some(), leaves, "{stalled:?}");
+            assert!(leaves || world.waits().contains(&"WaitingForMemberBack"), "{:?}", world.waits());
+            world.pod(1).ready = Readiness::Ready;
+            assert_eq!(removed(&world), None, "Kubernetes finds it ready");
         }
     }
 

@@ -38,6 +38,24 @@ fn a_formed_cluster_reads_as_in_the_book() {
     assert_eq!(status.birth, None);
 }
 
+#[test]
+fn a_cluster_that_cannot_be_looked_at_is_not_called_available_and_keeps_the_rest() {
+    let mut world = World::formed();
+    world.observed.resource.status = status(&world);
+    let now = world.observed.now;
+    let report = blind(&world.observed.resource, now, "list Pods: pods is forbidden");
+    assert!(report.is_news(&world.observed.resource.status));
+    let conditions = report.status.conditions.clone().unwrap();
+    let said: Vec<_> = conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
+    assert_eq!(said, [("Available", "Unknown"), ("Progressing", "False"), ("SpecAccepted", "True")]);
+    assert!(conditions[0].message.as_ref().unwrap().contains("list Pods: pods is forbidden"));
+    assert_eq!(report.status.members, world.observed.resource.status.members);
+    world.observed.resource.status = report.status.clone();
+    let later = now.checked_add(Duration::from_secs(9)).unwrap();
+    let again = blind(&world.observed.resource, later, "list Pods: pods is forbidden");
+    assert!(!again.is_news(&report.status), "it is said once");
+}
+
 type Change = fn(&mut World);
 /// Title, world, what happens to it, phase, Available, Progressing.
 type Row = (
