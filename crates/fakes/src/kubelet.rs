@@ -40,6 +40,11 @@ struct Disks {
 /// What the kubelet knows of a pod.
 #[derive(Clone, Debug)]
 struct Known {
+    key: Arc<Key>,
+    /// The pod as it was last seen.
+    pod: Arc<Value>,
+    /// Whether it was seen to change, and not looked after since.
+    changed: bool,
     address: String,
     disks: Disks,
     /// What happens next, and when.
@@ -69,12 +74,23 @@ pub struct Ran {
     pub empty_starts: u32,
 }
 
+/// What the kubelet knows.
+#[derive(Debug, Default)]
+struct Pods {
+    /// By UID.
+    known: BTreeMap<String, Known>,
+    /// Up to which change it has seen them all.
+    at: u64,
+    /// Which change of etcd it has seen.
+    of_etcd: u64,
+}
+
 /// The kubelet. All clones are one.
 #[derive(Clone)]
 pub struct Kubelet {
     server: ApiServer,
     etcd: Etcd,
-    known: Arc<Mutex<BTreeMap<String, Known>>>,
+    pods: Arc<Mutex<Pods>>,
     ran: Arc<Mutex<BTreeMap<String, Ran>>>,
 }
 
@@ -82,7 +98,7 @@ impl Kubelet {
     /// A kubelet of this API server, that runs this etcd.
     #[must_use]
     pub fn new(server: &ApiServer, etcd: &Etcd) -> Self {
-        Self { server: server.clone(), etcd: etcd.clone(), known: Arc::default(), ran: Arc::default() }
+        Self { server: server.clone(), etcd: etcd.clone(), pods: Arc::default(), ran: Arc::default() }
     }
 
     /// What became of etcd in every pod there ever was, by the pod's UID.
@@ -96,8 +112,8 @@ impl Kubelet {
         let (mut objects, mut members) = (self.server.store().changes(), self.etcd.changes());
         loop {
             objects.borrow_and_update();
-            members.borrow_and_update();
-            let next = self.look();
+            let of_etcd = *members.borrow_and_update();
+            let next = self.look(of_etcd);
             let wake = next.unwrap_or_else(|| Instant::now() + Duration::from_hours(1));
             tokio::select! {
                 changed = objects.changed() => if changed.is_err() { return },
@@ -107,45 +123,63 @@ impl Kubelet {
         }
     }
 
-    /// Does what is due, and says when the next thing is.
-    fn look(&self) -> Option<Instant> {
-        let pods: Vec<(Key, Value)> = {
-            let objects = self.server.store().lock();
-            objects.of(kinds::PODS).map(|(key, pod)| (key.clone(), pod.clone())).collect()
-        };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let alive: Vec<&str> = pods.iter().map(|(_, pod)| uid(pod)).collect();
-        known.retain(|uid, pod| {
-            let stays = alive.contains(&uid.as_str());
-            if !stays {
-                self.etcd.stop(&pod.address);
-            }
-            stays
-        });
-        for (key, pod) in &pods {
-            // An address of its own for every pod there ever was.
-            let number = self.ran().len();
-            let fresh = || Known {
-                address: format!("10.244.{}.{}", number / 200, number % 200 + 1),
-                disks: Disks::default(),
-                next: Some((Instant::now() + STEP, Next::Schedule)),
-                running: false,
-                ready: false,
-                restarts: 0,
-                last_end: None,
-            };
-            let ours = pod["metadata"]["annotations"].get(ORDER_ANNOTATION).is_some();
-            if ours {
-                let state = known.entry(uid(pod).to_owned()).or_insert_with(fresh);
-                self.ran
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .entry(uid(pod).to_owned())
-                    .or_default();
-                self.tend(key, pod, state);
+    /// Does what is due, and says when the next thing is. There may be a thousand pods: only those that something happened to are
+    /// looked after.
+    fn look(&self, of_etcd: u64) -> Option<Instant> {
+        let mut pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
+        let pods = &mut *pods;
+        self.see(pods);
+        let etcd_changed = std::mem::replace(&mut pods.of_etcd, of_etcd) != of_etcd;
+        let now = Instant::now();
+        for state in pods.known.values_mut() {
+            let due = state.next.is_some_and(|(at, _)| at <= now);
+            if std::mem::take(&mut state.changed) || due || etcd_changed && state.running {
+                let (key, pod) = (Arc::clone(&state.key), Arc::clone(&state.pod));
+                self.tend(&key, &pod, state);
             }
         }
-        known.values().filter_map(|pod| pod.next.map(|(at, _)| at)).min()
+        pods.known.values().filter_map(|pod| pod.next.map(|(at, _)| at)).min()
+    }
+
+    /// Takes note of what has happened to pods.
+    fn see(&self, pods: &mut Pods) {
+        let objects = self.server.store().lock();
+        while let Some(change) = objects.after(pods.at) {
+            pods.at = change.revision;
+            let of_ours = |pod: &&Arc<Value>| pod["metadata"]["annotations"].get(ORDER_ANNOTATION).is_some();
+            if change.key.plural != kinds::PODS.plural {
+                continue;
+            }
+            match (&change.before, change.after.as_ref().filter(of_ours)) {
+                (_, Some(pod)) => self.know(pods, &change.key, pod),
+                (Some(gone), None) => {
+                    if let Some(known) = pods.known.remove(uid(gone)) {
+                        self.etcd.stop(&known.address);
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn know(&self, pods: &mut Pods, key: &Key, pod: &Arc<Value>) {
+        // An address of its own for every pod there ever was.
+        let mut ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = ran.len();
+        ran.entry(uid(pod).to_owned()).or_default();
+        let known = pods.known.entry(uid(pod).to_owned()).or_insert_with(|| Known {
+            key: Arc::new(key.clone()),
+            pod: Arc::clone(pod),
+            changed: true,
+            address: format!("10.244.{}.{}", number / 200, number % 200 + 1),
+            disks: Disks::default(),
+            next: Some((Instant::now() + STEP, Next::Schedule)),
+            running: false,
+            ready: false,
+            restarts: 0,
+            last_end: None,
+        });
+        (known.pod, known.changed) = (Arc::clone(pod), true);
     }
 
     fn tend(&self, key: &Key, pod: &Value, state: &mut Known) {

@@ -1,6 +1,7 @@
 //! FAKES: the wire between one operator and the fakes. Every write that goes over it is noted, and one of them can be broken.
 
 use std::{
+    collections::BTreeMap,
     future::{Future, pending},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -31,11 +32,13 @@ pub enum Fault {
     CutOff,
     /// Every watch ends, and cannot go on from where it was (410 Gone).
     Expire,
+    /// A quota is full: it is refused, and so is everything else of its kind for a while.
+    Quota,
 }
 
 impl Fault {
     /// Every fault there is.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::LoseAnswer,
@@ -43,17 +46,18 @@ impl Fault {
         Self::Late,
         Self::CutOff,
         Self::Expire,
+        Self::Quota,
     ];
 }
 
 /// Which write is broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaking {
-    /// Its number.
-    pub number: usize,
-    /// What it is. Another write of that number is let through: names are random, and who leads etcd with them, so two runs need not
-    /// write the same.
+    /// What it is.
     pub what: String,
+    /// How many of that kind go before it. Names are random, and who leads etcd with them, so two runs need not write everything in
+    /// the same order.
+    pub nth: usize,
     /// What happens to it.
     pub fault: Fault,
 }
@@ -71,8 +75,10 @@ pub struct Write {
     pub contended: bool,
     /// Whether it goes to the API server, and not to etcd.
     pub watched: bool,
-    /// Its number among the writes of this operator that are numbered; renewals of the Lease are not.
+    /// Its number among the writes of this operator that are numbered; those of the Lease are not.
     pub number: Option<usize>,
+    /// How many of that kind this operator wrote before it.
+    pub nth: usize,
     /// What became of it, in the fake's words; nothing if it never landed.
     pub outcome: Option<String>,
 }
@@ -111,7 +117,8 @@ impl Record {
 pub struct Wire {
     who: String,
     record: Record,
-    numbered: Arc<Mutex<usize>>,
+    /// How many numbered writes there were, and how many of each kind.
+    counted: Arc<Mutex<(usize, BTreeMap<String, usize>)>>,
     broken: Option<Breaking>,
     dead: watch::Sender<bool>,
     silent: watch::Sender<Option<Instant>>,
@@ -125,7 +132,7 @@ impl Wire {
         Self {
             who: who.to_owned(),
             record: record.clone(),
-            numbered: Arc::default(),
+            counted: Arc::default(),
             broken,
             dead: watch::Sender::new(false),
             silent: watch::Sender::new(None),
@@ -182,7 +189,7 @@ impl Wire {
         };
         match fault {
             None => land(),
-            Some(fault @ (Fault::Conflict | Fault::Expire)) => {
+            Some(fault @ (Fault::Conflict | Fault::Expire | Fault::Quota)) => {
                 disturb(fault);
                 land()
             }
@@ -210,12 +217,17 @@ impl Wire {
 
     /// Notes the write, and says what happens to it.
     fn begin(&self, mut write: Write) -> (usize, Option<Fault>) {
-        if write.number.is_some() {
-            let mut numbered = self.numbered.lock().unwrap_or_else(PoisonError::into_inner);
-            write.number = Some(*numbered);
-            *numbered += 1;
+        {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let of_kind = counted.1.entry(write.what.clone()).or_default();
+            write.nth = *of_kind;
+            *of_kind += 1;
+            if write.number.is_some() {
+                write.number = Some(counted.0);
+                counted.0 += 1;
+            }
         }
-        let meant = |broken: &&Breaking| write.number == Some(broken.number) && write.what == broken.what;
+        let meant = |broken: &&Breaking| write.nth == broken.nth && write.what == broken.what;
         let fault = self.broken.as_ref().filter(meant).map(|broken| broken.fault);
         if fault.is_some() {
             self.hit.send_replace(true);

@@ -105,6 +105,9 @@ impl Actor<'_> {
 
     fn remember(&self, effect: &Effect, outcome: &Outcome, memory: &mut Memory) {
         let may_be_done = matches!(outcome, Outcome::Done | Outcome::Unknown(_));
+        if let (Effect::ChangeMembership { change, .. }, Outcome::Done) = (effect, outcome) {
+            memory.changed.extend(membership::counted(change));
+        }
         match effect {
             Effect::ChangeMembership { change: MemberChange::Add { member, .. }, .. } if may_be_done => {
                 memory.added(member);

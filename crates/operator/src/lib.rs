@@ -5,6 +5,7 @@
 //! written passes [`gate`], which knows whether this process still leads ([`leader`]).
 
 pub mod act;
+pub mod busy;
 pub mod clients;
 pub mod clock;
 pub mod crds;

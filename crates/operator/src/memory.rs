@@ -16,7 +16,10 @@ use launch::MemberName;
 use planner::{Attempt, ListedMember, MemberId, RefusalClass, RefusedObject, Timestamp};
 use tokio::time::Instant;
 
-use crate::{metrics::ClusterFigures, observe::Observation};
+use crate::{
+    metrics::{ClusterFigures, MemberChanged},
+    observe::Observation,
+};
 
 /// The largest cluster there is.
 const MAX_SIZE: usize = 7;
@@ -67,6 +70,8 @@ pub struct Memory {
     pub stumbles: u32,
     /// The last complete look, if there was nothing to do after it.
     pub settled: Option<Settled>,
+    /// What etcd has confirmed of the changes of this round.
+    pub changed: Vec<MemberChanged>,
     /// What was last told as metrics.
     pub figures: Option<ClusterFigures>,
 }
@@ -122,9 +127,14 @@ impl Memory {
     pub fn enter(&mut self, uid: &str, term: u64) {
         let of = Some((uid.to_owned(), term));
         if self.of != of {
-            let (round, figures) = (self.round, self.figures.take());
-            *self = Self { of, round, figures, ..Self::default() };
+            self.forget();
+            self.of = of;
         }
+    }
+
+    /// Forgets everything but what was counted and told.
+    pub fn forget(&mut self) {
+        *self = Self { round: self.round, figures: self.figures.take(), ..Self::default() };
     }
 
     /// Begins anew if this is another time of leading.

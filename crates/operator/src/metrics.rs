@@ -40,6 +40,39 @@ struct WaitingLabels {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ChangeLabels {
+    namespace: String,
+    cluster: String,
+    change: &'static str,
+}
+
+/// What is done to a cluster's membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberChanged {
+    /// A member was added.
+    Added,
+    /// A learner got its vote.
+    Promoted,
+    /// A member was removed.
+    Removed,
+    /// A dead one was removed for another to take its place.
+    Replaced,
+}
+
+impl MemberChanged {
+    const ALL: [Self; 4] = [Self::Added, Self::Promoted, Self::Removed, Self::Replaced];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Promoted => "promoted",
+            Self::Removed => "removed",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
 /// What is known of a cluster after a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFigures {
@@ -47,6 +80,8 @@ pub struct ClusterFigures {
     pub wanted: Option<i64>,
     /// How many members serve.
     pub ready: i64,
+    /// How many voters and how many learners etcd lists; nothing without a quorum that tells.
+    pub listed: Option<(i64, i64)>,
     /// Whether a read through a quorum succeeded in the last round.
     pub available: bool,
     /// What is waited for.
@@ -63,6 +98,9 @@ pub struct Metrics {
     waiting: Family<WaitingLabels, Gauge>,
     wanted: Family<ClusterLabels, Gauge>,
     ready: Family<ClusterLabels, Gauge>,
+    voters: Family<ClusterLabels, Gauge>,
+    learners: Family<ClusterLabels, Gauge>,
+    changes: Family<ChangeLabels, Counter>,
     available: Family<ClusterLabels, Gauge>,
     leader: Gauge,
 }
@@ -87,11 +125,15 @@ impl Metrics {
             waiting: Family::default(),
             wanted: Family::default(),
             ready: Family::default(),
+            voters: Family::default(),
+            learners: Family::default(),
+            changes: Family::default(),
             available: Family::default(),
             leader: Gauge::default(),
         };
         metrics.register_loop();
         metrics.register_clusters();
+        metrics.register_members();
         metrics
     }
 
@@ -99,7 +141,7 @@ impl Metrics {
         let all = &mut self.registry;
         all.register(
             "rounds",
-            "Rounds of looking at a cluster and acting on it, by outcome: settled (nothing left to do now), again (something was done and the cluster is looked at once more), glance (only etcd was asked, and nothing had changed), failed",
+            "Rounds of looking at a cluster and acting on it, by outcome: settled (nothing left to do now), again (something was done and the cluster is looked at once more), glance (only etcd was asked, and nothing had changed), failed, panicked (a fault of the operator itself, which its log tells)",
             self.rounds.clone(),
         );
         all.register(
@@ -148,6 +190,25 @@ impl Metrics {
         );
     }
 
+    fn register_members(&mut self) {
+        let all = &mut self.registry;
+        all.register(
+            "cluster_voters",
+            "How many members of a cluster have a vote, whether they are alive or not; absent while no quorum tells",
+            self.voters.clone(),
+        );
+        all.register(
+            "cluster_learners",
+            "How many members of a cluster are still catching up and have no vote yet; absent while no quorum tells",
+            self.learners.clone(),
+        );
+        all.register(
+            "cluster_member_changes",
+            "Changes of a cluster's membership that this process made and etcd confirmed, by what was done: added, promoted (a learner got its vote), removed, and replaced (a removed one that was dead, and in whose place another one comes)",
+            self.changes.clone(),
+        );
+    }
+
     /// Counts a round.
     pub fn round(&self, outcome: &'static str, seconds: f64) {
         self.rounds.get_or_create(&OutcomeLabels { outcome }).inc();
@@ -176,6 +237,19 @@ impl Metrics {
             None => _ = self.wanted.remove(labels),
         }
         self.ready.get_or_create(labels).set(now.ready);
+        for (figure, listed) in [
+            (&self.voters, now.listed.map(|(voters, _)| voters)),
+            (&self.learners, now.listed.map(|(_, learners)| learners)),
+        ] {
+            match listed {
+                Some(count) => _ = figure.get_or_create(labels).set(count),
+                None => _ = figure.remove(labels),
+            }
+        }
+        for change in MemberChanged::ALL {
+            // From nothing, so that the first change of all is a step up and not a beginning.
+            drop(self.changes.get_or_create(&changed(labels, change)));
+        }
         self.available.get_or_create(labels).set(i64::from(now.available));
         for ended in before.iter().flat_map(|before| &before.waiting) {
             if !now.waiting.contains(ended) {
@@ -187,10 +261,20 @@ impl Metrics {
         }
     }
 
+    /// Counts a change of a cluster's membership.
+    pub fn member_changed(&self, labels: &ClusterLabels, change: MemberChanged) {
+        self.changes.get_or_create(&changed(labels, change)).inc();
+    }
+
     /// Forgets a cluster that is gone.
     pub fn forget(&self, labels: &ClusterLabels, last: &ClusterFigures) {
         self.wanted.remove(labels);
         self.ready.remove(labels);
+        self.voters.remove(labels);
+        self.learners.remove(labels);
+        for change in MemberChanged::ALL {
+            self.changes.remove(&changed(labels, change));
+        }
         self.available.remove(labels);
         for reason in &last.waiting {
             self.waiting.remove(&waiting(labels, reason));
@@ -211,6 +295,11 @@ fn waiting(labels: &ClusterLabels, reason: &'static str) -> WaitingLabels {
     WaitingLabels { namespace: labels.namespace.clone(), cluster: labels.cluster.clone(), reason }
 }
 
+fn changed(labels: &ClusterLabels, change: MemberChanged) -> ChangeLabels {
+    let change = change.as_str();
+    ChangeLabels { namespace: labels.namespace.clone(), cluster: labels.cluster.clone(), change }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,15 +308,39 @@ mod tests {
     fn a_reason_that_ended_and_a_cluster_that_is_gone_are_not_told_any_more() {
         let metrics = Metrics::new();
         let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };
-        let forming =
-            ClusterFigures { wanted: Some(3), ready: 1, available: false, waiting: vec!["Forming"] };
+        let forming = ClusterFigures {
+            wanted: Some(3),
+            ready: 1,
+            listed: None,
+            available: false,
+            waiting: vec!["Forming"],
+        };
         metrics.cluster(&labels, None, &forming);
         assert!(metrics.text().contains(r#"cluster_waiting{namespace="n",cluster="c",reason="Forming"} 1"#));
-        let well = ClusterFigures { wanted: Some(3), ready: 3, available: true, waiting: vec![] };
+        assert!(!metrics.text().contains("cluster_voters{"), "nobody has told");
+        let well = ClusterFigures {
+            wanted: Some(3),
+            ready: 3,
+            listed: Some((3, 1)),
+            available: true,
+            waiting: vec![],
+        };
         metrics.cluster(&labels, Some(&forming), &well);
         assert!(!metrics.text().contains("Forming"));
         assert!(metrics.text().contains(r#"cluster_available{namespace="n",cluster="c"} 1"#));
-        metrics.forget(&labels, &well);
+        metrics.member_changed(&labels, MemberChanged::Added);
+        let text = metrics.text();
+        for line in [
+            r#"cluster_voters{namespace="n",cluster="c"} 3"#,
+            r#"cluster_learners{namespace="n",cluster="c"} 1"#,
+            r#"cluster_member_changes_total{namespace="n",cluster="c",change="added"} 1"#,
+            r#"cluster_member_changes_total{namespace="n",cluster="c",change="removed"} 0"#,
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        metrics.cluster(&labels, Some(&well), &forming);
+        assert!(!metrics.text().contains("cluster_voters{"), "the quorum is lost");
+        metrics.forget(&labels, &forming);
         assert!(!metrics.text().contains(r#"cluster="c""#));
     }
 
@@ -238,7 +351,8 @@ mod tests {
         metrics.step("LatchBirth");
         metrics.call("write", "CreatePod", "done");
         let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };
-        metrics.cluster(&labels, None, &ClusterFigures { waiting: vec!["Forming"], ..Default::default() });
+        let figures = ClusterFigures { waiting: vec!["Forming"], listed: Some((3, 0)), ..Default::default() };
+        metrics.cluster(&labels, None, &figures);
         let text = metrics.text();
         for name in [
             "rounds",
@@ -248,6 +362,9 @@ mod tests {
             "leader",
             "cluster_waiting",
             "cluster_available",
+            "cluster_voters",
+            "cluster_learners",
+            "cluster_member_changes",
         ] {
             assert!(text.contains(&format!("# HELP etcd_operator_{name} ")), "{name}");
         }

@@ -2,20 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api::{EtcdCluster, condition, scope::Scope};
+use api::{EtcdCluster, Event, condition, scope::Scope};
 use futures::future::join_all;
 use kube::Client;
-use planner::{Desired, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
+use planner::{Desired, Observed, OperatorIdentity, Plan, SeenMember, SeenResource, Timestamp, plan};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use crate::{
     act::{Acted, Actor},
+    busy::Busy,
     clock::Clock,
     gate::Gate,
     leader::Leadership,
     memory::{Key, Memories, Memory, Settled},
-    metrics::{ClusterFigures, ClusterLabels, Metrics},
+    metrics::{ClusterFigures, ClusterLabels, MemberChanged, Metrics},
     observe::{self, Observation, ObserveError, Observer},
     report::Reporter,
 };
@@ -39,6 +40,8 @@ pub struct Context {
     pub gate: Gate,
     /// Whether this process leads.
     pub leadership: Leadership,
+    /// Whether the API server wants to be left alone.
+    pub busy: Busy,
     /// Which resources are ours.
     pub scope: Scope,
     /// What goes into the objects that are made.
@@ -76,6 +79,9 @@ impl Context {
         let mut memory = slot.memory.lock().await;
         for turn in 0..TURNS {
             let term = self.leadership.term()?;
+            if let Some(left) = self.busy.left() {
+                return Some(left);
+            }
             let touched = slot.take_touched() || turn > 0;
             let round = memory.round + 1;
             memory.round = round;
@@ -129,6 +135,9 @@ impl Context {
             }
             Err(_) => Acted::Nothing,
         };
+        for change in changes(&plan, std::mem::take(&mut memory.changed)) {
+            self.metrics.member_changed(&labels(key), change);
+        }
         self.finish(key, observation, &plan, acted, memory).await
     }
 
@@ -233,7 +242,8 @@ impl Context {
         let ready = status.members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
         let figures = ClusterFigures {
             wanted: observation.resource.spec.size,
-            ready: i64::try_from(ready).unwrap_or(i64::MAX),
+            ready: count(ready),
+            listed: listed(&observation.observed),
             available: available.is_some_and(|condition| condition.status == "True"),
             waiting: plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect(),
         };
@@ -242,6 +252,13 @@ impl Context {
         }
         self.metrics.cluster(&labels(key), memory.figures.as_ref(), &figures);
         memory.figures = Some(figures);
+    }
+
+    /// Begins anew with a cluster whose round has panicked: what was remembered may be half of something. When to look again.
+    pub async fn recover(&self, key: &Key) -> Duration {
+        self.metrics.round("panicked", 0.0);
+        self.memories.of(key).memory.lock().await.forget();
+        BACKOFF.1
     }
 
     /// Forgets the clusters that are gone.
@@ -256,6 +273,27 @@ impl Context {
 
 fn labels(key: &Key) -> ClusterLabels {
     ClusterLabels { namespace: key.namespace.clone(), cluster: key.name.clone() }
+}
+
+/// What was done to the membership, where the plan also says why.
+fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
+    let replaces = plan.events.iter().any(|event| matches!(event, Event::ReplacingDeadMember { .. }));
+    if replaces && done.contains(&MemberChanged::Removed) {
+        done.push(MemberChanged::Replaced);
+    }
+    done
+}
+
+/// How many voters and learners there are, by the word of a quorum.
+fn listed(observed: &Observed) -> Option<(i64, i64)> {
+    let answers = observed.members.values().filter_map(SeenMember::answer);
+    let newest = answers.filter(|answer| answer.linearizable).max_by_key(|answer| answer.raft_index)?;
+    let learners = newest.members.iter().filter(|member| member.learner).count();
+    Some((count(newest.members.len() - learners), count(learners)))
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn failed(memory: &mut Memory, error: &ObserveError) -> Ended {

@@ -7,9 +7,10 @@ use etcd_admin::Connect;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use tokio::{sync::oneshot, task::JoinSet, time::timeout};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
+    busy::Busy,
     clients::{self, ClientError},
     clock::Clock,
     crds,
@@ -43,6 +44,9 @@ pub enum RunError {
     /// It cannot be asked.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// A part of it has panicked.
+    #[error("a part of the operator has ended by itself: only a new process can be trusted")]
+    Ended,
 }
 
 /// Runs until it is stopped.
@@ -62,7 +66,7 @@ pub async fn run(flags: Flags, stop: Stop) -> Result<(), RunError> {
     );
     let (scope, create_crd) = (flags.scope(), flags.create_crd);
     let (connect, clock) = (Connect::default(), Clock::default());
-    Operator { client, identity, scope, create_crd, connect, clock, metrics, health }.run(stop).await;
+    Operator { client, identity, scope, create_crd, connect, clock, metrics, health }.run(stop).await?;
     match timeout(Duration::from_secs(1), server).await {
         Ok(Ok(ended)) => ended.map_err(RunError::Http),
         _ => Ok(()),
@@ -91,10 +95,12 @@ pub struct Operator {
 
 impl Operator {
     /// Runs until it is stopped, and gives the Lease back.
-    pub async fn run(self, stop: Stop) {
+    pub async fn run(mut self, stop: Stop) -> Result<(), RunError> {
+        let busy = Busy::default();
+        self.client = busy.listen(self.client);
         let leadership = Leadership::new(LEASE_DURATION);
         let gate = Gate::new(leadership.clone(), Arc::clone(&self.metrics));
-        let context = Arc::new(self.context(&gate, &leadership));
+        let context = Arc::new(self.context(&gate, &leadership, busy));
         let (elections_end, end) = oneshot::channel::<()>();
         let elector = elector(&self.identity, self.client.clone(), gate.clone(), leadership.clone());
         // Tasks of this future, not of the runtime: who drops it ends everything, as the end of a process would.
@@ -105,22 +111,32 @@ impl Operator {
         if self.create_crd {
             background.spawn(create_crds(self.client.clone(), gate, leadership));
         }
-        let watches = self.watches(&context, &stop);
-        stop.await;
+        let mut watches = self.watches(&context, &stop);
+        let outcome = tokio::select! {
+            biased;
+            () = stop => Ok(()),
+            _ = watches.join_next() => Err(RunError::Ended),
+        };
+        if let Err(ended) = &outcome {
+            error!("{ended}");
+            watches.abort_all();
+        }
         info!("stopping: rounds under way are finished first");
         end_all(watches, "rounds did not end in time").await;
         // Only now: who takes over must not meet a write of ours.
         drop(elections_end);
         end_all(elections, "the Lease could not be given back in time").await;
         background.abort_all();
+        outcome
     }
 
-    fn context(&self, gate: &Gate, leadership: &Leadership) -> Context {
+    fn context(&self, gate: &Gate, leadership: &Leadership, busy: Busy) -> Context {
         let (client, metrics) = (self.client.clone(), Arc::clone(&self.metrics));
         Context {
             client: client.clone(),
             gate: gate.clone(),
             leadership: leadership.clone(),
+            busy,
             scope: self.scope,
             operator: self.identity.operator.clone(),
             memories: Memories::default(),

@@ -1,6 +1,6 @@
 //! WATCH: wakes a cluster's round when something happens to it, and does nothing more. What it hands on is never what is decided on.
 
-use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use api::{EtcdCluster, Reason, names, scope::Scope};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -19,7 +19,7 @@ use kube::{
     },
 };
 use tokio::{sync::Notify, time::sleep};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use crate::{
     crds,
@@ -112,7 +112,12 @@ async fn wake(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, In
             kinds::say(&context.client, &context.gate, CLUSTER, &key.namespace, &key.name, &reason).await;
         return Ok(if said { Action::await_change() } else { Action::requeue(RETRY) });
     }
-    let wait = context.take_care(&key, cluster.meta().resource_version.as_deref()).await;
+    // All clusters are taken care of in one task: what goes wrong with one of them must end with it.
+    let care = AssertUnwindSafe(context.take_care(&key, cluster.meta().resource_version.as_deref()));
+    let Ok(wait) = care.catch_unwind().await else {
+        error!(cluster = %format_args!("{}/{}", key.namespace, key.name), "a round panicked; the others go on");
+        return Ok(Action::requeue(context.recover(&key).await));
+    };
     Ok(wait.map_or_else(Action::await_change, Action::requeue))
 }
 

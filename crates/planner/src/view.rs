@@ -1,5 +1,7 @@
 //! What is seen, sorted by the attempt that counts: the questions that several rules and the report ask.
 
+use std::cell::OnceCell;
+
 use api::Birth;
 use launch::MemberName;
 
@@ -19,7 +21,9 @@ pub(crate) struct View<'a> {
     pub(crate) birth: Option<&'a Birth>,
     /// The attempt of that birth; none if its token is none.
     pub(crate) attempt: Option<Attempt>,
-    names: Vec<MemberName>,
+    /// The names and the label that follow from its token, once somebody asks: each is a hash, and there are many questions.
+    names: OnceCell<Vec<MemberName>>,
+    label: OnceCell<String>,
 }
 
 /// What a pod is to the attempt that counts.
@@ -37,11 +41,7 @@ impl<'a> View<'a> {
     pub(crate) fn of(observed: &'a Observed) -> Self {
         let birth = observed.resource.birth();
         let attempt = birth.and_then(|birth| Attempt::of(birth).ok());
-        let names = attempt
-            .as_ref()
-            .map(|attempt| attempt.members(&observed.resource.name, MAX_SIZE))
-            .unwrap_or_default();
-        Self { observed, birth, attempt, names }
+        Self { observed, birth, attempt, names: OnceCell::new(), label: OnceCell::new() }
     }
 
     pub(crate) fn is_formed(&self) -> bool {
@@ -53,10 +53,12 @@ impl<'a> View<'a> {
     pub(crate) fn kinship(&self, pod: &SeenPod) -> Kinship {
         let Some(attempt) = &self.attempt else { return Kinship::Strange };
         let label = pod.attempt.as_deref();
-        let by_name = self.names.iter().any(|name| name.as_str() == pod.name);
         // A member that joined later has a name of its own; its order says which cluster it is in.
         let by_order = matches!(&pod.order, OrderSeen::Order(order) if order.seal.token == attempt.token);
-        if by_name || by_order || label == Some(attempt.label().as_str()) {
+        let names = || self.names.get_or_init(|| attempt.members(&self.observed.resource.name, MAX_SIZE));
+        let by_name = || names().iter().any(|name| name.as_str() == pod.name);
+        let by_label = || label == Some(self.label.get_or_init(|| attempt.label()).as_str());
+        if by_order || by_name() || by_label() {
             return Kinship::Current;
         }
         match label.and_then(Attempt::incarnation_in) {

@@ -151,6 +151,7 @@ pub(crate) struct Cast {
     pub(crate) wanted: Desired,
     attempts: Vec<(AttemptId, Attempt)>,
     members: Vec<(PodId, MemberName)>,
+    urls: Vec<String>,
     by_name: BTreeMap<String, PodId>,
     by_token: BTreeMap<String, AttemptId>,
     by_label: BTreeMap<String, AttemptId>,
@@ -174,7 +175,9 @@ impl Cast {
             members.extend(id.pods().zip(wanted.founders(&attempt)));
             attempts.push((id, attempt));
         }
+        let url = |(_, name): &(PodId, MemberName)| wanted.peer_url(name).map(String::from);
         Ok(Self {
+            urls: members.iter().map(url).collect::<Result<_, _>>()?,
             by_name: members.iter().map(|(id, name)| (name.to_string(), *id)).collect(),
             by_token: attempts.iter().map(|(id, attempt)| (attempt.token.to_string(), *id)).collect(),
             by_label: attempts.iter().flat_map(|(id, attempt)| labels(*id, attempt)).collect(),
@@ -229,7 +232,7 @@ impl Cast {
 
     /// Where the others reach a member.
     pub(crate) fn peer_url(&self, id: PodId) -> Option<String> {
-        self.member(id).and_then(|member| self.wanted.peer_url(member).ok()).map(String::from)
+        self.urls.get(id.index()).cloned()
     }
 
     /// Whether this is the token for which there is no room.

@@ -40,8 +40,8 @@ pub(crate) trait Explorable {
     fn faults(&self) -> u8;
     /// Whether the goal is asked for.
     fn has_goal(&self) -> bool;
-    /// Everything that can happen in a state.
-    fn moves(&mut self, state: &Self::State, faults_left: bool) -> Moves<Self::Action, Self::State>;
+    /// Adds everything that can happen in a state.
+    fn moves(&mut self, state: &Self::State, faults_left: bool, moves: &mut Moves<Self::Action, Self::State>);
     /// What kind of thing an action is.
     fn kind(action: Self::Action) -> Kind;
     /// Which end a state is, if it is one.
@@ -140,7 +140,9 @@ struct Graph<M: Explorable> {
     queue: BTreeMap<Cost, Vec<usize>>,
     worst: Option<(Cost, usize, M::Action, Broken)>,
     edges: usize,
-    cut: usize,
+    /// What follows the state that is looked at, and how many were left out so far: made once, because making it anew for each of
+    /// a million states is half of the work.
+    moves: Moves<M::Action, M::State>,
 }
 
 /// Visits every state.
@@ -152,7 +154,7 @@ pub(crate) fn visit_all<M: Explorable>(model: &mut M) -> Result<Stats, Failure> 
         queue: BTreeMap::new(),
         worst: None,
         edges: 0,
-        cut: 0,
+        moves: Moves::default(),
     };
     graph.reach(model.beginning(), (0, 0), None);
     while let Some(index) = graph.next() {
@@ -204,10 +206,10 @@ impl<M: Explorable> Graph<M> {
     fn expand(&mut self, model: &mut M, index: usize) {
         let Some(state) = self.states.get_index(index).copied() else { return };
         let (faults, steps) = self.cost(index);
-        let moves = model.moves(&state, faults < model.faults());
-        self.cut += moves.cut;
+        let mut all = std::mem::take(&mut self.moves);
+        model.moves(&state, faults < model.faults(), &mut all);
         let begin = self.course.len();
-        for (action, outcome) in moves.all {
+        for (action, outcome) in all.all.drain(..) {
             let is_fault = M::kind(action) == Kind::Fault;
             let cost = (faults + u8::from(is_fault), steps + 1);
             match outcome {
@@ -226,6 +228,7 @@ impl<M: Explorable> Graph<M> {
                 }
             }
         }
+        self.moves = all;
         let end = self.course.len();
         if let Some(visit) = self.visits.get_mut(index) {
             visit.course = (begin, end);
@@ -352,7 +355,7 @@ impl<M: Explorable> Graph<M> {
             edges: self.edges,
             depth: self.visits.iter().map(|visit| visit.cost.1).max().unwrap_or(0),
             views: model.views(),
-            cut: self.cut,
+            cut: self.moves.cut,
             ends: BTreeMap::new(),
             by_faults,
         }

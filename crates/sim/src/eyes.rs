@@ -54,13 +54,26 @@ pub(crate) struct Eyes {
     long_ago: Timestamp,
     first: HashMap<PodId, SeenPod>,
     services: HashMap<(Role, Option<AttemptId>), SeenService>,
+    /// Always as they should be: nobody evicts anybody in this world.
+    budgets: HashMap<AttemptId, SeenBudget>,
 }
 
 impl Eyes {
     pub(crate) fn new(cast: &Cast) -> Self {
         let now = Timestamp::UNIX_EPOCH.checked_add(LONG * 3).unwrap_or(Timestamp::UNIX_EPOCH);
-        let mut eyes =
-            Self { now, long_ago: Timestamp::UNIX_EPOCH, first: HashMap::new(), services: HashMap::new() };
+        let mut eyes = Self {
+            now,
+            long_ago: Timestamp::UNIX_EPOCH,
+            first: HashMap::new(),
+            services: HashMap::new(),
+            budgets: HashMap::new(),
+        };
+        for id in AttemptId::all() {
+            let budget =
+                cast.attempt(id).map(|attempt| manifest::budget(&cast.wanted, attempt, usize::from(SIZE)));
+            let seen = budget.map(|budget| SeenBudget::from_budget(&budget, &cast.wanted.uid));
+            eyes.budgets.insert(id, seen.unwrap_or(SeenBudget::Missing));
+        }
         for id in PodId::all() {
             let pod = cast
                 .attempt(id.attempt())
@@ -103,7 +116,7 @@ impl Eyes {
             squatted: Vec::new(),
             peer_service: self.service(Role::Peer, list.peer),
             client_service: self.service(Role::Client, list.client),
-            budget: budget(cast, attempt),
+            budget: attempt.and_then(|id| self.budgets.get(&id).cloned()).unwrap_or(SeenBudget::Missing),
             members: attempt.map(|attempt| members(cast, state, glance, attempt)).unwrap_or_default(),
             stalled: BTreeMap::new(),
             unmade: BTreeSet::new(),
@@ -145,24 +158,21 @@ impl Eyes {
         };
         seen.ended = (pod.stage == Stage::Failed).then(|| "Evicted".to_owned());
         seen.ready = match pod {
-            _ if pod.has(Mark::NodeLost) => Readiness::Unknown,
+            // Of a lost node Kubernetes says that its pods are not ready; where no kubelet has told of a pod yet, it says nothing.
+            _ if pod.has(Mark::NodeLost) && !pod.has(Mark::Ran) => Readiness::Unknown,
+            _ if pod.has(Mark::NodeLost) => Readiness::NotReady,
             _ if pod.is_up() && list.has_quorum(id.attempt()) => Readiness::Ready,
             _ => Readiness::NotReady,
         };
-        if pod.has(Mark::Ran) {
+        if is_bound(pod) {
             seen.node = Some("node".to_owned());
+        }
+        if pod.has(Mark::Ran) {
             seen.ip = Some("10.0.0.1".to_owned());
             seen.containers = vec![container(cast, id, pod)];
         }
         Some(seen)
     }
-}
-
-/// The budget is always as it should be: nobody evicts anybody in this world.
-fn budget(cast: &Cast, attempt: Option<AttemptId>) -> SeenBudget {
-    let attempt = attempt.and_then(|id| cast.attempt(id));
-    let budget = attempt.map(|attempt| manifest::budget(&cast.wanted, attempt, usize::from(SIZE)));
-    budget.map_or(SeenBudget::Missing, |budget| SeenBudget::from_budget(&budget, &cast.wanted.uid))
 }
 
 fn container(cast: &Cast, id: PodId, pod: Pod) -> SeenContainer {
@@ -233,14 +243,16 @@ fn members(
         linearizable: quorum,
         members: attempt.pods().map(listed).collect(),
     };
-    let asked = attempt.pods().filter(|id| is_asked(&glance.sight.list, *id));
-    let told = asked.filter_map(|id| {
+    // Every pod that is seen has an entry, also one that cannot be asked yet.
+    let seen = attempt.pods().filter(|id| glance.sight.list.pod(*id).exists());
+    let told = seen.filter_map(|id| {
         let silent_for = if glance.memory.silent_aged && glance.memory.silent & id.bit() != 0 {
             LONG
         } else {
             Duration::ZERO
         };
-        let seen = if state.pod(id).is_up() && !glance.sight.blind {
+        let asked = glance.sight.list.pod(id).has(Mark::Ran);
+        let seen = if asked && state.pod(id).is_up() && !glance.sight.blind {
             SeenMember::Known(answer(id))
         } else {
             SeenMember::Unknown { why: "no answer".to_owned(), silent_for }
@@ -280,15 +292,15 @@ pub(crate) fn aged(memory: Memory, state: &State) -> Memory {
     }
 }
 
-/// The members that were asked and did not answer.
+/// The members of pods on a node that did not answer. Before a node has taken a pod, how long that takes decides nothing.
 fn silent(state: &State, sight: &Sight) -> u32 {
-    let is_silent = |id: &PodId| is_asked(&sight.list, *id) && (sight.blind || !state.pod(*id).is_up());
+    let is_silent = |id: &PodId| is_bound(sight.list.pod(*id)) && (sight.blind || !state.pod(*id).is_up());
     set(sight.seen.birth.into_iter().flat_map(|birth| birth.attempt.pods()).filter(is_silent))
 }
 
-/// Whether a member is asked: it has an address once its container has run.
-fn is_asked(list: &List, id: PodId) -> bool {
-    list.pod(id).exists() && list.pod(id).has(Mark::Ran)
+/// Whether a node has taken the pod, as far as that can be seen: its container has run, or the node was lost with it.
+fn is_bound(pod: Pod) -> bool {
+    pod.exists() && (pod.has(Mark::Ran) || pod.has(Mark::NodeLost))
 }
 
 fn set(ids: impl Iterator<Item = PodId>) -> u32 {

@@ -16,7 +16,7 @@ pub enum End {
     Degraded,
     /// The cluster has formed and has lost its quorum or everything, and the operator says so and makes nothing anew.
     Lost,
-    /// The cluster has not formed, and waits for a member that did not run when its node was lost; the operator says so.
+    /// The cluster has formed, and waits for members on lost nodes without which it has no quorum; the operator says so.
     Stranded,
     /// The resource is deleted and nothing is left, but for pods on lost nodes.
     Gone,
@@ -71,11 +71,7 @@ impl Model<'_> {
         if birth.attempt.pods().any(moves_on) {
             return None;
         }
-        if birth.formed {
-            formed_end(state, birth.attempt, &waits, goes_on)
-        } else {
-            stranded(state, birth.attempt, &waits)
-        }
+        birth.formed.then(|| formed_end(state, birth.attempt, &waits, goes_on)).flatten()
     }
 }
 
@@ -107,9 +103,4 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str], goes_on: bool) 
         _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ => says(&["DataLost"]).then_some(End::Lost),
     }
-}
-
-fn stranded(state: &State, attempt: AttemptId, waits: &[&str]) -> Option<End> {
-    let stranded = |id: PodId| state.pod(id).has(Mark::NodeLost) && state.pod(id).stage != Stage::Up;
-    (attempt.pods().any(stranded) && !waits.is_empty()).then_some(End::Stranded)
 }

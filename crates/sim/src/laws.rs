@@ -50,7 +50,7 @@ laws! {
     ClientsAstray => "the client Service selects somebody who is not the formed cluster";
     /// Of I6.
     LivePodDeleted => "the operator deletes a pod of the attempt that counts, or of a member that etcd has";
-    /// Of issue 4: deleting the resource removes everything.
+    /// Deleting the resource removes everything.
     ActsOnDeleted => "the operator writes for a resource that it saw being deleted";
     /// Of I12.
     FalseAvailable => "the status says Available while no quorum serves";
@@ -72,6 +72,8 @@ laws! {
     GivenUpTooSoon => "a member is to be removed that would come back by itself, and was given no time";
     /// Of design decision 8.
     LeaderRemoved => "the leader is to be removed though another voter could have led before";
+    /// Of H36.
+    ActsWhilePaused => "the operator plans a write for a cluster that it saw paused";
     /// Of the world itself.
     UnknownWrite => "the operator writes something that is not part of this world";
 }

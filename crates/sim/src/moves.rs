@@ -11,7 +11,8 @@ use crate::{
     model::{Landing, Model},
     replay,
     state::{
-        Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Role, Round, Service, Stage, State,
+        Data, Flying, Mark, Memory, Operator, Pod, Presence, Reported, Role, Round, ScriptId, Service, Stage,
+        State, WriteId,
     },
     world::Ingredient,
     write::{Change, Object},
@@ -67,22 +68,21 @@ impl Explorable for Model<'_> {
         replay::told(self, states, path)
     }
 
-    fn moves(&mut self, state: &State, faults_left: bool) -> Moves {
-        let mut moves = Moves::default();
+    fn moves(&mut self, state: &State, faults_left: bool, moves: &mut Moves) {
         for who in Who::ALL {
-            self.rounds(state, who, &mut moves);
-            self.flights(state, who, &mut moves);
+            self.rounds(state, who, moves);
+            self.flights(state, who, moves);
         }
-        self.kubelets(state, &mut moves);
-        self.garbage(state, &mut moves);
-        self.chances(state, &mut moves);
+        let pods = self.one_for_all(state);
+        self.kubelets(state, &pods, moves);
+        self.garbage(state, moves);
+        self.chances(state, &pods, moves);
         if faults_left {
             for who in Who::ALL {
-                self.operator_faults(state, who, &mut moves);
+                self.operator_faults(state, who, moves);
             }
-            self.pod_faults(state, &mut moves);
+            self.pod_faults(state, &pods, moves);
         }
-        moves
     }
 }
 
@@ -107,7 +107,7 @@ impl Model<'_> {
                 moves.push(self, Action::Observe(who), outcome);
             }
             Round::Acting { script, outdated } => {
-                for place in self.sendable(script) {
+                for place in places(self.sendable(state, who, script)) {
                     self.send(state, who, place, outdated, moves);
                 }
             }
@@ -128,12 +128,33 @@ impl Model<'_> {
         }
     }
 
-    /// The places of the writes that may be sent next: creations that stand together go together.
-    fn sendable(&self, script: crate::state::ScriptId) -> Vec<usize> {
-        let changes: Vec<Change> =
-            self.book.writes_of(script).iter().map(|id| self.book.change(*id)).collect();
-        let together = changes.iter().take_while(|change| matches!(change, Change::CreatePod(_))).count();
-        (0..together.max(1).min(changes.len())).collect()
+    /// The places of the writes that may be sent next, as a set: creations that stand together go together. Of those of members that
+    /// are interchangeable so far, one stands for all.
+    fn sendable(&self, state: &State, who: Who, script: ScriptId) -> u16 {
+        let writes = self.book.writes_of(script);
+        let created = |id: &WriteId| match self.book.change(*id) {
+            Change::CreatePod(pod) => Some(pod),
+            _ => None,
+        };
+        let together = || writes.iter().map_while(created);
+        let count = together().count();
+        if count == 0 {
+            return u16::from(!writes.is_empty());
+        }
+        let other = who.other();
+        let again = writes.iter().skip(count).fold(0, |set, id| set | self.named_in(*id));
+        let theirs = self.planned_by(state, other) | self.meant_by(state, other);
+        let apart = again | theirs | self.meant_by(state, who);
+        let alike = |one: PodId, other: PodId| {
+            apart & (one.bit() | other.bit()) == 0
+                && one.attempt() == other.attempt()
+                && state.pod(one) == state.pod(other)
+        };
+        let first = |place: usize, pod: PodId| !together().take(place).any(|before| alike(before, pod));
+        together()
+            .enumerate()
+            .filter(|(place, pod)| first(*place, *pod))
+            .fold(0, |set, (place, _)| set | 1 << place)
     }
 
     fn send(&mut self, state: &State, who: Who, place: usize, outdated: u16, moves: &mut Moves) {
@@ -155,7 +176,7 @@ impl Model<'_> {
         }
     }
 
-    fn write_at(&self, state: &State, who: Who, place: usize) -> Option<crate::state::WriteId> {
+    fn write_at(&self, state: &State, who: Who, place: usize) -> Option<WriteId> {
         let Round::Acting { script, .. } = state.operator(who).round else { return None };
         self.book.writes_of(script).get(place).copied()
     }
@@ -163,21 +184,16 @@ impl Model<'_> {
     /// Strikes a write from what is left to send.
     fn advance(&mut self, state: &mut State, who: Who, place: usize) {
         let Round::Acting { script, outdated } = state.operator(who).round else { return };
-        let mut left = self.book.writes_of(script).to_vec();
-        left.remove(place);
+        let left = self.book.without(script, place);
         let below = outdated & ((1 << place) - 1);
         let outdated = below | ((outdated >> (place + 1)) << place);
-        state.operator_mut(who).round = if left.is_empty() {
-            Round::Idle
-        } else {
-            Round::Acting { script: self.book.script(left), outdated }
-        };
+        state.operator_mut(who).round = left.map_or(Round::Idle, |script| Round::Acting { script, outdated });
     }
 
     /// Ends a round early. The report, which speaks of what was seen, is sent all the same.
     fn end_round(&mut self, state: &mut State, who: Who) {
         let Round::Acting { script, .. } = state.operator(who).round else { return };
-        let is_report = |id: &crate::state::WriteId| matches!(self.book.change(*id), Change::Report(_));
+        let is_report = |id: &WriteId| matches!(self.book.change(*id), Change::Report(_));
         let left: Vec<_> = self.book.writes_of(script).iter().copied().filter(is_report).collect();
         state.operator_mut(who).round = if left.is_empty() {
             Round::Idle
@@ -208,11 +224,21 @@ impl Model<'_> {
         next
     }
 
-    fn kubelets(&self, state: &State, moves: &mut Moves) {
+    /// The pods that exist; of those that are interchangeable, one. What happens to it stands for what happens to any of them.
+    fn one_for_all(&self, state: &State) -> Vec<PodId> {
+        let named = self.named(state);
+        let alike = |one: PodId, other: PodId| {
+            named & (one.bit() | other.bit()) == 0 && state.pod(one) == state.pod(other)
+        };
+        let first = |id: &PodId| !id.attempt().pods().take_while(|one| one != id).any(|one| alike(one, *id));
+        state.existing().filter(first).collect()
+    }
+
+    fn kubelets(&self, state: &State, pods: &[PodId], moves: &mut Moves) {
         if state.resource.presence != Presence::Present {
             return;
         }
-        for id in state.existing() {
+        for id in pods.iter().copied() {
             let pod = state.pod(id);
             if state.counts(id) && kubelet::can_start(pod) {
                 let started = kubelet::start(&self.guard, state, id);
@@ -272,7 +298,7 @@ impl Model<'_> {
     }
 
     /// What people decide, and what luck brings.
-    fn chances(&self, state: &State, moves: &mut Moves) {
+    fn chances(&self, state: &State, pods: &[PodId], moves: &mut Moves) {
         if self.world.has(Ingredient::Deletion) && state.resource.presence == Presence::Present {
             moves.push(self, Action::DeleteResource, Ok(self.without_resource(state)));
             let mut next = *state;
@@ -280,7 +306,7 @@ impl Model<'_> {
             self.touch(&mut next, Object::Resource);
             moves.push(self, Action::DeleteInForeground, Ok(next));
         }
-        for id in state.existing().filter(|id| state.pod(*id).has(Mark::NodeLost)) {
+        for id in pods.iter().copied().filter(|id| state.pod(*id).has(Mark::NodeLost)) {
             let pod = state.pod(id);
             moves.push(
                 self,
@@ -322,7 +348,7 @@ impl Model<'_> {
             }
         }
         let Round::Acting { script, outdated } = operator.round else { return };
-        for place in self.sendable(script) {
+        for place in places(self.sendable(state, who, script)) {
             let Some(write) = self.write_at(state, who, place) else { continue };
             let change = self.book.change(write);
             let mut next = *state;
@@ -344,8 +370,8 @@ impl Model<'_> {
         }
     }
 
-    fn pod_faults(&self, state: &State, moves: &mut Moves) {
-        for id in state.existing() {
+    fn pod_faults(&self, state: &State, pods: &[PodId], moves: &mut Moves) {
+        for id in pods.iter().copied() {
             let pod = state.pod(id);
             let counts = state.counts(id);
             let alive = !pod.has(Mark::Deleting) && !pod.has(Mark::NodeLost) && pod.stage != Stage::Failed;
@@ -380,6 +406,11 @@ impl Model<'_> {
             }
         }
     }
+}
+
+/// The places in a set.
+fn places(set: u16) -> impl Iterator<Item = usize> {
+    (0..16).filter(move |place| set & 1 << place != 0)
 }
 
 /// A creation that went through, or may have, is not known to be refused any more.

@@ -10,6 +10,7 @@ use crate::{
     cast::{AttemptId, Who},
     explore::Explorable,
     model::Model,
+    moves::Moves,
     state::{Pod, Resource, Round, Service, State},
     write::Change,
 };
@@ -38,9 +39,10 @@ fn walk(model: &mut Model<'_>, states: &[State], path: &[Action]) -> Option<Vec<
     let mut here = *states.first()?;
     for (n, action) in path.iter().enumerate() {
         let wanted = states.get(n + 1).map(|state| likeness(model, state));
-        let moves = model.moves(&here, true).all;
+        let mut moves = Moves::default();
+        model.moves(&here, true, &mut moves);
         let same = |other: &Action| std::mem::discriminant(other) == std::mem::discriminant(action);
-        let found = moves.into_iter().find(|(other, outcome)| match (outcome, &wanted) {
+        let found = moves.all.into_iter().find(|(other, outcome)| match (outcome, &wanted) {
             (Ok(state), Some(wanted)) => same(other) && likeness(model, state) == *wanted,
             (Err(_), None) => same(other),
             _ => false,

@@ -1,7 +1,7 @@
 //! FOR PROOF: what follows at once from a state, and which states are the same for all that anybody can tell.
 
 use crate::{
-    cast::{AttemptId, PodId, Who},
+    cast::{AttemptId, PodId, SIZE, Who},
     model::Model,
     state::{Data, Mark, Pod, Presence, Round, Service, Stage, State, WriteId},
     write::Change,
@@ -11,9 +11,7 @@ impl Model<'_> {
     /// Brings a state into the form in which it is compared.
     pub(crate) fn settle(&self, state: &mut State) {
         serve(state);
-        // An older list tells members apart that look alike now.
-        let listed =
-            Who::ALL.into_iter().any(|who| matches!(state.operator(who).round, Round::Listed { .. }));
+        let named = self.named(state);
         for attempt in AttemptId::all() {
             if state.latched & attempt.bit() == 0 {
                 continue;
@@ -22,42 +20,59 @@ impl Model<'_> {
             if !counts || state.resource.presence == Presence::Gone {
                 abandon(state, attempt);
             }
-            if !self.distinct && !listed {
-                self.sort(state, attempt);
+            sort(state, attempt, named);
+        }
+    }
+
+    /// The pods that are told apart: somebody means them by name, in a planned write, in one that is under way, or in memory.
+    pub(crate) fn named(&self, state: &State) -> u32 {
+        Who::ALL.into_iter().fold(0, |set, who| set | self.planned_by(state, who) | self.meant_by(state, who))
+    }
+
+    /// The pods that an operator's planned writes name.
+    pub(crate) fn planned_by(&self, state: &State, who: Who) -> u32 {
+        match state.operator(who).round {
+            Round::Acting { script, .. } => {
+                self.book.writes_of(script).iter().fold(0, |set, id| set | self.named_in(*id))
             }
+            Round::Idle | Round::Read { .. } | Round::Listed { .. } => 0,
         }
     }
 
-    /// The members of an attempt are interchangeable: states that differ only in which of them is which are one. Those that a
-    /// planned write names stay where they are.
-    fn sort(&self, state: &mut State, attempt: AttemptId) {
-        let named = self.named(state);
-        let free: Vec<PodId> = attempt.pods().filter(|id| named & id.bit() == 0).collect();
-        let mut pods: Vec<Pod> = free.iter().map(|id| state.pod(*id)).collect();
-        pods.sort_unstable();
-        for (id, pod) in free.into_iter().zip(pods) {
-            state.set_pod(id, pod);
+    /// The pods that an operator means beside its planned writes.
+    pub(crate) fn meant_by(&self, state: &State, who: Who) -> u32 {
+        let operator = state.operator(who);
+        // An older list tells members apart that look alike now.
+        if self.distinct || matches!(operator.round, Round::Listed { .. }) {
+            return u32::MAX;
         }
+        let flying = operator.flying.map_or(0, |flying| self.named_in(flying.write));
+        flying | operator.memory.refused | operator.memory.silent
     }
 
-    /// The pods that somebody means by name: in a planned write, in one that is under way, or in an operator's memory.
-    fn named(&self, state: &State) -> u32 {
-        let of_write = |id: WriteId| match self.book.change(id) {
+    pub(crate) fn named_in(&self, id: WriteId) -> u32 {
+        match self.book.change(id) {
             Change::CreatePod(pod) | Change::DeletePod(pod) | Change::Order { pod, .. } => pod.bit(),
             _ => 0,
-        };
-        let of_operator = |who: Who| {
-            let operator = state.operator(who);
-            let planned = match operator.round {
-                Round::Acting { script, .. } => {
-                    self.book.writes_of(script).iter().fold(0, |set, id| set | of_write(*id))
-                }
-                Round::Idle | Round::Read { .. } | Round::Listed { .. } => 0,
-            };
-            let flying = operator.flying.map_or(0, |flying| of_write(flying.write));
-            planned | flying | operator.memory.refused | operator.memory.silent
-        };
-        Who::ALL.into_iter().fold(0, |set, who| set | of_operator(who))
+        }
+    }
+}
+
+/// The members of an attempt are interchangeable: states that differ only in which of them is which are one. Those that are told
+/// apart stay where they are.
+fn sort(state: &mut State, attempt: AttemptId, named: u32) {
+    // Three at the most: whoever is before its neighbour goes there.
+    let free = |id: &PodId| named & id.bit() == 0;
+    for _ in 1..SIZE {
+        let mut before: Option<PodId> = None;
+        for id in attempt.pods().filter(free) {
+            if let Some(before) = before.filter(|before| state.pod(*before) > state.pod(id)) {
+                let (one, other) = (state.pod(before), state.pod(id));
+                state.set_pod(before, other);
+                state.set_pod(id, one);
+            }
+            before = Some(id);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Resource versions are not counted. What matters of them is whether an object was written since an operator looked, so every
 //! planned write carries that one bit.
 
+use std::hash::{Hash, Hasher};
+
 use crate::cast::{AttemptId, PODS, PodId, Who};
 
 /// Whether the resource is there.
@@ -99,7 +101,7 @@ pub enum Mark {
 }
 
 /// A pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pod {
     /// Where it is in its life.
     pub stage: Stage,
@@ -111,6 +113,14 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// All of it in one number.
+    fn packed(self) -> u64 {
+        u64::from(self.marks)
+            | u64::from(self.restarts) << 8
+            | (self.data as u64) << 10
+            | (self.stage as u64) << 13
+    }
+
     /// Whether this holds.
     #[must_use]
     pub const fn has(self, mark: Mark) -> bool {
@@ -148,6 +158,19 @@ impl Pod {
     pub const fn gone(self) -> Self {
         let kept = (1 << Mark::Served as u8) | (1 << Mark::Started as u8);
         Self { stage: Stage::Gone, data: Data::Fresh, restarts: 0, marks: self.marks & kept }
+    }
+}
+
+/// Pods are most of a state, and states are hashed ten million times: four pods are one word.
+impl Hash for Pod {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.packed());
+    }
+
+    fn hash_slice<H: Hasher>(pods: &[Self], hasher: &mut H) {
+        for four in pods.chunks(4) {
+            hasher.write_u64(four.iter().fold(0, |word, pod| word << 16 | pod.packed()));
+        }
     }
 }
 
@@ -265,13 +288,17 @@ impl List {
 
     /// Whether a quorum of an attempt's members was up: then etcd had a leader, and served.
     pub(crate) fn has_quorum(&self, attempt: AttemptId) -> bool {
-        attempt.pods().filter(|id| self.pod(*id).is_up()).count() >= 2
+        has_quorum(&self.pods, attempt)
     }
 
     /// The pods that existed.
     pub(crate) fn existing(&self) -> impl Iterator<Item = PodId> {
         PodId::all().filter(|id| self.pod(*id).exists())
     }
+}
+
+fn has_quorum(pods: &[Pod; PODS], attempt: AttemptId) -> bool {
+    attempt.pods().filter(|id| pods.get(id.index()).is_some_and(|pod| pod.is_up())).count() >= 2
 }
 
 /// One state of the world.
@@ -373,7 +400,7 @@ impl State {
     /// Whether a quorum of an attempt's members is up: then etcd has a leader, and serves.
     #[must_use]
     pub fn has_quorum(&self, attempt: AttemptId) -> bool {
-        self.list().has_quorum(attempt)
+        has_quorum(&self.pods, attempt)
     }
 
     /// The pods that exist.

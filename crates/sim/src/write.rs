@@ -1,6 +1,6 @@
 //! FOR PROOF: the planner's effects, as the world counts them. Each keeps the real effect beside it, for the safety predicates.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, hash::BuildHasherDefault};
 
 use api::names;
 use indexmap::IndexSet;
@@ -10,6 +10,7 @@ use planner::Effect;
 
 use crate::{
     cast::{AttemptId, Cast, PodId},
+    hash::Quick,
     state::{List, ListId, Reported, Role, ScriptId, WriteId},
 };
 
@@ -125,6 +126,7 @@ pub(crate) struct Book {
     writes: Vec<Write>,
     by_change: HashMap<Change, Vec<WriteId>>,
     scripts: IndexSet<Vec<WriteId>>,
+    shorter: HashMap<(ScriptId, usize), Option<ScriptId>, BuildHasherDefault<Quick>>,
     lists: IndexSet<List>,
 }
 
@@ -145,6 +147,18 @@ impl Book {
     pub(crate) fn script(&mut self, writes: Vec<WriteId>) -> ScriptId {
         let (index, _) = self.scripts.insert_full(writes);
         ScriptId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// A list without the write at this place; nothing if none is left.
+    pub(crate) fn without(&mut self, script: ScriptId, place: usize) -> Option<ScriptId> {
+        if let Some(known) = self.shorter.get(&(script, place)) {
+            return *known;
+        }
+        let mut left = self.writes_of(script).to_vec();
+        left.remove(place);
+        let shorter = (!left.is_empty()).then(|| self.script(left));
+        self.shorter.insert((script, place), shorter);
+        shorter
     }
 
     pub(crate) fn list(&mut self, list: List) -> ListId {

@@ -10,7 +10,7 @@ use planner::{Desired, Observed, Plan, Problem, safety::Violation};
 use sim::{
     Broken, Failure, Law, Properties,
     life::{
-        Fault::{self, Kills, Pods, Strangers, Volumes},
+        Fault::{self, Kills, Pauses, Pods, Strangers, Volumes},
         Life, explore,
     },
 };
@@ -37,7 +37,8 @@ macro_rules! caught {
             fn $name() {
                 let with: &[Fault] = &[$($with),*];
                 let (name, members, size) = (stringify!($name), $members, $size);
-                let life = Life { name, members, size, seed: false, sizes: &[], faults: $faults, with };
+                let (seed, learners, faults) = (false, true, $faults);
+                let life = Life { name, members, size, seed, learners, sizes: &[], faults, with };
                 $(is_caught(&life, broken_life::$name, Properties::$properties, $broken);)+
             }
         )*
@@ -68,6 +69,7 @@ caught! {
     removes_whoever_is_silent_at_once, 3 to 3, 1 [Kills] => LAWS law(Law::GivenUpTooSoon);
     deletes_several_pods_at_once, 3 to 1, 0 [] => LAWS law(Law::SeveralRisks);
     says_available_without_a_quorum, 1 to 1, 1 [Kills] => LAWS law(Law::FalseAvailable);
+    works_on_while_paused, 3 to 5, 1 [Pauses] => LAWS law(Law::ActsWhilePaused);
     never_removes, 3 to 3, 1 [Volumes] => ALL Broken::NeverReached;
     never_removes_what_strangers_add, 3 to 3, 1 [Strangers] => ALL Broken::NeverReached;
     never_promotes, 1 to 3, 0 [] => ALL Broken::NeverReached;

@@ -92,6 +92,7 @@ caught! {
     never_abandons, 1 [Crashes] => ALL Broken::NeverReached;
     says_nothing_of_lost_members, 2 [Pods] => ALL Broken::NeverReached;
     waits_for_lost_nodes_before_it_forms, 1 [Nodes] => ALL Broken::NeverReached;
+    waits_for_pods_that_never_ran, 1 [Nodes] => ALL Broken::NeverReached;
     reports_a_phase_before_the_birth, 1 [Answers] => ALL Broken::NeverReached;
     is_never_done, 0 [] => ALL Broken::NeverReached;
 }

@@ -6,15 +6,16 @@ use sim::{
     End, Properties, Stats,
     life::{
         Fault::{
-            self, Answers, Crashes, Kills, Lags, Nodes, Pods, Refusals, Slowness, StaleLists, Strangers,
-            Takeovers, Volumes,
+            self, Answers, Crashes, Kills, Lags, Nodes, Pauses, Pods, Quota, Refusals, Slowness, StaleLists,
+            Strangers, Takeovers, Volumes,
         },
         Life, explore,
     },
 };
 
 /// A cluster of three that nobody asks to be anything else.
-const THREE: Life = Life { name: "", members: 3, size: 3, seed: false, sizes: &[], faults: 1, with: &[] };
+const THREE: Life =
+    Life { name: "", members: 3, size: 3, seed: false, learners: true, sizes: &[], faults: 1, with: &[] };
 
 fn visit(life: &Life) -> Stats {
     let begin = std::time::Instant::now();
@@ -32,10 +33,11 @@ fn ends(stats: &Stats) -> Vec<End> {
     stats.ends.keys().copied().collect()
 }
 
-const ABOVE: &[Fault] = &[Answers, Refusals, Crashes, Takeovers, StaleLists];
+const ABOVE: &[Fault] = &[Answers, Refusals, Quota, Crashes, Takeovers, StaleLists];
 const BELOW: &[Fault] = &[Kills, Pods, Volumes, Nodes, Lags];
 const ALL: &[Fault] = &[
-    Kills, Pods, Volumes, Nodes, Lags, Answers, Refusals, Crashes, Takeovers, StaleLists, Slowness, Strangers,
+    Kills, Pods, Volumes, Nodes, Lags, Answers, Refusals, Quota, Crashes, Takeovers, StaleLists, Slowness,
+    Strangers,
 ];
 
 #[test]
@@ -66,6 +68,33 @@ fn a_change_of_size_at_any_time_is_carried_out() {
 fn growing_survives_any_one_fault() {
     let stats = visit(&Life { name: "3 to 5", size: 5, with: ALL, ..THREE });
     assert!(ends(&stats).contains(&End::Running));
+}
+
+#[test]
+fn a_pause_in_the_middle_of_anything_is_kept_and_goes_by() {
+    let rows: [(_, _, &[Fault]); 3] = [
+        ("paused while it grows", 5, &[Pauses]),
+        ("paused while it shrinks", 1, &[Pauses, Pods, Kills, Crashes]),
+        ("paused while it heals", 3, &[Pauses, Pods, Kills, Crashes]),
+    ];
+    for (name, size, with) in rows {
+        let stats = visit(&Life { name, size, faults: 2, with, ..THREE });
+        assert!(ends(&stats).contains(&End::Running));
+    }
+}
+
+/// Without strangers: this etcd lets a quorum agree on a removal though one of it has nothing yet, which raft does not. Without lost
+/// answers: an addition of a voter that lands after another one counts on fewer than were healthy, which nothing here can forbid. And
+/// without stale lists, which the other worlds have.
+#[test]
+fn without_learners_growing_and_healing_survive_any_one_fault() {
+    let with = &[Kills, Pods, Volumes, Nodes, Lags, Refusals, Quota, Crashes, Takeovers, Slowness];
+    for (name, members, size) in
+        [("1 to 2 before 3.4", 1, 2), ("3 to 5 before 3.4", 3, 5), ("3 before 3.4", 3, 3)]
+    {
+        let stats = visit(&Life { name, members, size, learners: false, with, ..THREE });
+        assert!(ends(&stats).contains(&End::Running));
+    }
 }
 
 #[test]

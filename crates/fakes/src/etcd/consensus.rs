@@ -138,7 +138,7 @@ impl Consensus {
         Ok(entry)
     }
 
-    pub(super) fn promote(&mut self, id: u64, up: &Up) -> Result<(), Refused> {
+    pub(super) fn promote(&mut self, id: u64, up: &Up, lagging: bool) -> Result<(), Refused> {
         if self.leader.is_none() {
             return Err(Refused::NoQuorum);
         }
@@ -146,7 +146,8 @@ impl Consensus {
         if !entry.learner {
             return Err(NO_LEARNER);
         }
-        if entry.name.is_none() || up.get(&id).is_none_or(|since| since.elapsed() < CATCH_UP) {
+        let caught_up = up.get(&id).is_some_and(|since| since.elapsed() >= CATCH_UP) && !lagging;
+        if entry.name.is_none() || !caught_up {
             return Err(NOT_READY);
         }
         entry.learner = false;

@@ -36,7 +36,7 @@ impl Etcd {
     /// A connection to the process at an address. It lasts as long as the process does.
     fn open(&self, address: &str, wire: &Wire, judge: &Judge) -> io::Result<DuplexStream> {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-        let start = self.lock().processes.get(address).map(|process| process.start).ok_or_else(refused)?;
+        let mut alive = self.opens(address).ok_or_else(refused)?;
         let (etcd, wire, judge) = (self.clone(), wire.clone(), Arc::clone(judge));
         let node = Node { etcd, address: address.to_owned(), wire, judge };
         let (theirs, mut far) = duplex(ROOM);
@@ -47,24 +47,13 @@ impl Etcd {
             .add_service(MaintenanceServer::new(node))
             .serve_with_incoming(stream::iter([io::Result::Ok(ours)]));
         tokio::spawn(served);
-        let (etcd, address) = (self.clone(), address.to_owned());
         tokio::spawn(async move {
             tokio::select! {
                 _ = copy_bidirectional(&mut far, &mut near) => {}
-                () = etcd.end_of(&address, start) => {}
+                // It is never told anything but that the process is gone.
+                _ = alive.changed() => {}
             }
         });
         Ok(theirs)
-    }
-
-    /// Waits until the process that was started then is gone.
-    async fn end_of(&self, address: &str, start: u64) {
-        let mut changes = self.changes();
-        let lives = || self.lock().processes.get(address).is_some_and(|process| process.start == start);
-        while lives() {
-            if changes.changed().await.is_err() {
-                return;
-            }
-        }
     }
 }

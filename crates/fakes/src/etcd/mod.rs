@@ -16,6 +16,9 @@ use tokio::{sync::watch, time::Instant};
 use consensus::Up;
 pub use consensus::{Consensus, Entry, Refused};
 
+/// How many entries of the log are much.
+const MUCH: u64 = 1_000_000;
+
 /// A change that somebody asks of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -71,11 +74,11 @@ struct Process {
     client_urls: Vec<String>,
     version: String,
     log: Log,
-    /// Which start of it this is; connections belong to one.
-    start: u64,
     since: Instant,
     /// Whether it has met a quorum since: before, it answers nobody.
     serves: bool,
+    /// Gone when the process is, and with it its connections.
+    alive: watch::Sender<()>,
 }
 
 /// What a process is told.
@@ -124,8 +127,10 @@ impl Flags {
 struct World {
     clusters: BTreeMap<u64, Consensus>,
     processes: BTreeMap<String, Process>,
-    starts: u64,
     added: u64,
+    opened: usize,
+    /// Whether learners come no further than they are.
+    lagging: bool,
 }
 
 /// All of etcd. All clones are one.
@@ -185,14 +190,21 @@ impl Etcd {
                 None if flags.new => world.begin(flags, resolves)?,
                 None => world.join(flags)?,
             };
-            world.starts += 1;
             let (name, version) = (flags.name.clone(), flags.version.clone());
             let client_urls = vec![flags.client_url.clone()];
-            let (start, since) = (world.starts, Instant::now());
-            let process = Process { name, client_urls, version, log, start, since, serves: false };
+            let (since, alive) = (Instant::now(), watch::Sender::new(()));
+            let process = Process { name, client_urls, version, log, since, serves: false, alive };
             world.processes.insert(address.to_owned(), process);
             Ok(log)
         })
+    }
+
+    /// Opens a connection: whoever holds it is told when the process is gone.
+    fn opens(&self, address: &str) -> Option<watch::Receiver<()>> {
+        let mut world = self.lock();
+        let alive = world.processes.get(address)?.alive.subscribe();
+        world.opened += 1;
+        Some(alive)
     }
 
     /// Ends the process at an address. Its disk stays.
@@ -225,6 +237,28 @@ impl Etcd {
         let serving =
             world.processes.values().filter(|process| process.serves && process.log.cluster == cluster);
         serving.map(|process| process.log.member).collect()
+    }
+
+    /// Lets much be written that no learner gets, from now on or no longer.
+    pub fn hold_learners_back(&self, lagging: bool) {
+        self.change(|world| {
+            world.lagging = lagging;
+            for cluster in world.clusters.values_mut() {
+                cluster.index += MUCH;
+            }
+        });
+    }
+
+    /// How many connections were ever opened.
+    #[must_use]
+    pub fn opened(&self) -> usize {
+        self.lock().opened
+    }
+
+    /// How many processes run.
+    #[must_use]
+    pub fn processes(&self) -> usize {
+        self.lock().processes.len()
     }
 
     /// Every cluster there ever was.
@@ -314,24 +348,21 @@ impl World {
                 .get(&process.log.cluster)
                 .is_some_and(|cluster| !cluster.removed.contains(&process.log.member))
         });
-        let ids: Vec<u64> = self.clusters.keys().copied().collect();
-        for id in ids {
-            let up = self.up(id);
-            let Some(cluster) = self.clusters.get_mut(&id) else { continue };
-            cluster.elect(&up);
-            if cluster.leader.is_none() {
-                continue;
-            }
-            for process in self.processes.values_mut().filter(|process| process.log.cluster == id) {
-                if process.serves {
-                    continue;
-                }
-                process.serves = true;
-                if let Some(entry) = cluster.members.get_mut(&process.log.member) {
-                    entry.name = Some(process.name.clone());
-                    entry.client_urls.clone_from(&process.client_urls);
-                    cluster.index += 1;
-                }
+        let mut up: BTreeMap<u64, Up> = BTreeMap::new();
+        for process in self.processes.values() {
+            up.entry(process.log.cluster).or_default().insert(process.log.member, process.since);
+        }
+        for (id, cluster) in &mut self.clusters {
+            cluster.elect(&up.remove(id).unwrap_or_default());
+        }
+        for process in self.processes.values_mut().filter(|process| !process.serves) {
+            let cluster = self.clusters.get_mut(&process.log.cluster);
+            let Some(cluster) = cluster.filter(|cluster| cluster.leader.is_some()) else { continue };
+            process.serves = true;
+            if let Some(entry) = cluster.members.get_mut(&process.log.member) {
+                entry.name = Some(process.name.clone());
+                entry.client_urls.clone_from(&process.client_urls);
+                cluster.index += 1;
             }
         }
     }

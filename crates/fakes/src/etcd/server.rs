@@ -13,6 +13,9 @@ use crate::wire::{Wire, Write};
 /// How long etcd itself waits for a quorum.
 const PATIENCE: Duration = Duration::from_secs(7);
 
+/// How far a learner is that comes no further.
+const BEHIND: u64 = 5;
+
 type Answer<T> = Result<Response<T>, Status>;
 
 /// One member, as one operator reaches it.
@@ -73,18 +76,25 @@ impl Node {
     async fn write<T: Send + 'static>(
         &self,
         change: Change,
-        act: impl FnOnce(&mut Consensus, &Process, &Up) -> Result<T, Refused> + Send + 'static,
+        act: impl Fn(&mut Consensus, &Process, &Up) -> Result<T, Refused> + Clone + Send + 'static,
     ) -> Answer<T> {
         let write = Write {
             who: String::new(),
             what: change.what().to_owned(),
             object: change.object(),
-            contended: false,
+            contended: true,
             watched: false,
             number: Some(0),
+            nth: 0,
             outcome: None,
         };
-        let node = self.clone();
+        let (node, faster) = (self.clone(), self.clone());
+        let theirs = act.clone();
+        // Somebody else asks for the very same a moment earlier.
+        let disturb = move |_| {
+            drop(faster.look(theirs));
+            faster.etcd.change(|_| ());
+        };
         let land = move || {
             let broken = (node.judge)(&change);
             let looked = node.look(|cluster, process, up| {
@@ -102,7 +112,7 @@ impl Node {
             };
             (looked, words)
         };
-        let looked = self.wire.send(write, |_| (), land).await;
+        let looked = self.wire.send(write, disturb, land).await;
         self.answer(looked).await
     }
 }
@@ -234,8 +244,9 @@ impl Cluster for Node {
 
     async fn member_promote(&self, request: Request<rpc::MemberIdRequest>) -> Answer<rpc::MembersResponse> {
         let id = request.into_inner().id;
+        let lagging = self.etcd.lock().lagging;
         self.write(Change::Promote(id), move |cluster, process, up| {
-            cluster.promote(id, up)?;
+            cluster.promote(id, up, lagging)?;
             Ok(members(cluster, process))
         })
         .await
@@ -255,15 +266,17 @@ impl Maintenance for Node {
     }
 
     async fn status(&self, _request: Request<rpc::Empty>) -> Answer<rpc::StatusResponse> {
+        let lagging = self.etcd.lock().lagging;
         let looked = self.look(|cluster, process, _| {
             let learner = cluster.members.get(&process.log.member).is_some_and(|entry| entry.learner);
+            let applied = if learner && lagging { BEHIND } else { cluster.index };
             Ok(rpc::StatusResponse {
                 header: Some(header(cluster, process)),
                 version: process.version.clone(),
                 leader: cluster.leader.unwrap_or_default(),
                 raft_index: cluster.index,
                 raft_term: cluster.term,
-                raft_applied_index: cluster.index,
+                raft_applied_index: applied,
                 is_learner: learner,
                 db_size: 20480,
                 db_size_in_use: 20480,

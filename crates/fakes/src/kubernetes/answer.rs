@@ -48,6 +48,22 @@ pub fn exists(kind: Kind, name: &str) -> Answer {
     failure(409, "AlreadyExists", &message, details(kind, name))
 }
 
+/// There is no room for another one.
+#[must_use]
+pub fn over_quota(kind: Kind, name: &Value) -> Answer {
+    let plural = kind.plural;
+    let limits = format!("requested: {plural}=1, used: {plural}=9, limited: {plural}=9");
+    let message = format!("{} {name} is forbidden: exceeded quota: full, {limits}", called(kind));
+    failure(403, "Forbidden", &message, details(kind, name.as_str().unwrap_or_default()))
+}
+
+/// Not now, and not before so many seconds have passed.
+#[must_use]
+pub fn busy(seconds: u64) -> Answer {
+    let message = "the server has received too many requests and has asked us to try again later";
+    failure(429, "TooManyRequests", message, json!({"retryAfterSeconds": seconds}))
+}
+
 /// It is not as it was.
 #[must_use]
 pub fn conflict(kind: Kind, name: &str, why: &str) -> Answer {

@@ -10,7 +10,7 @@ pub mod store;
 mod watch;
 mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
@@ -36,6 +36,8 @@ use crate::wire::{Fault, Wire, Write};
 
 /// How long a watch may last, if it does not say.
 const WATCH: Duration = Duration::from_secs(290);
+/// For how long a quota is full.
+const FULL: Duration = Duration::from_secs(12);
 /// How soon the garbage collector sees that an owner is gone.
 const COLLECT: Duration = Duration::from_millis(20);
 
@@ -44,6 +46,9 @@ pub type Parts = StreamBody<stream::BoxStream<'static, Result<Frame<Bytes>, std:
 
 /// A refusal that a test put in the way: what the API server answers instead of doing it.
 pub type Refuse = Arc<dyn Fn(&Asked) -> Option<Answer> + Send + Sync>;
+
+/// How long a request is under way before the API server sees to it.
+pub type Slow = Arc<dyn Fn(&Asked) -> Duration + Send + Sync>;
 
 /// Says which laws a write breaks.
 pub type Judge = Arc<dyn Fn(&Asked) -> Vec<String> + Send + Sync>;
@@ -56,6 +61,7 @@ pub struct ApiServer {
     withheld: signal::Sender<Vec<u64>>,
     stale: signal::Sender<Option<u64>>,
     refuse: signal::Sender<Option<Refuse>>,
+    slow: signal::Sender<Option<Slow>>,
 }
 
 impl ApiServer {
@@ -68,6 +74,7 @@ impl ApiServer {
             withheld: signal::Sender::new(Vec::new()),
             stale: signal::Sender::new(None),
             refuse: signal::Sender::new(None),
+            slow: signal::Sender::new(None),
         }
     }
 
@@ -99,17 +106,32 @@ impl ApiServer {
             let (server, wire, judge) = (server.clone(), wire.clone(), Arc::clone(&judge));
             async move {
                 let asked = read(request).await;
-                let answer = match asked.target().filter(|_| asked.is_write()) {
-                    None => {
-                        wire.opens().await;
-                        server.answer(&asked)
-                    }
-                    Some(target) => server.write_over(&wire, asked, &target, judge).await,
-                };
-                Ok::<_, std::convert::Infallible>(answer)
+                let slow = server.slow.borrow().as_ref().map_or(Duration::ZERO, |slow| slow(&asked));
+                if slow.is_zero() {
+                    return Ok::<_, std::convert::Infallible>(server.answer_over(&wire, asked, judge).await);
+                }
+                // Who stops waiting does not stop a request that is under way.
+                let late = tokio::spawn(async move {
+                    sleep(slow).await;
+                    server.answer_over(&wire, asked, judge).await
+                });
+                match late.await {
+                    Ok(answer) => Ok(answer),
+                    Err(_) => pending().await,
+                }
             }
         });
         Client::new(service, namespace)
+    }
+
+    async fn answer_over(&self, wire: &Wire, asked: Asked, judge: Judge) -> Response<Parts> {
+        match asked.target().filter(|_| asked.is_write()) {
+            None => {
+                wire.opens().await;
+                self.answer(&asked)
+            }
+            Some(target) => self.write_over(wire, asked, &target, judge).await,
+        }
     }
 
     async fn write_over(&self, wire: &Wire, asked: Asked, target: &Target, judge: Judge) -> Response<Parts> {
@@ -123,6 +145,7 @@ impl ApiServer {
             contended: !name.is_empty(),
             watched: true,
             number: (target.kind != kinds::LEASES).then_some(0),
+            nth: 0,
             outcome: None,
         };
         let (server, record) = (self.clone(), wire.record().clone());
@@ -144,6 +167,9 @@ impl ApiServer {
             return self.expire_watches();
         }
         let Some(target) = asked.target() else { return };
+        if fault == Fault::Quota {
+            return self.fill_quota(target.kind);
+        }
         if matches!(asked.method, Method::POST | Method::DELETE) {
             let _ = self.handle(asked);
             return;
@@ -154,6 +180,20 @@ impl ApiServer {
             let touched = objects.fresh().to_string();
             object["metadata"]["annotations"]["example.com/touched"] = json!(touched);
             objects.put(&key, object);
+        });
+    }
+
+    /// Refuses every new object of this kind for a while.
+    fn fill_quota(&self, kind: Kind) {
+        let full = move |asked: &Asked| {
+            let target = asked.target().filter(|_| asked.method == Method::POST)?;
+            (target.kind == kind).then(|| answer::over_quota(kind, &asked.body["metadata"]["name"]))
+        };
+        self.refuse(Some(Arc::new(full)));
+        let server = self.clone();
+        tokio::spawn(async move {
+            sleep(FULL).await;
+            server.refuse(None);
         });
     }
 
@@ -181,6 +221,11 @@ impl ApiServer {
     /// Refuses what this says.
     pub fn refuse(&self, refuse: Option<Refuse>) {
         self.refuse.send_replace(refuse);
+    }
+
+    /// Takes its time, as this says.
+    pub fn slow(&self, slow: Option<Slow>) {
+        self.slow.send_replace(slow);
     }
 
     /// Answers a request.
@@ -222,19 +267,17 @@ impl ApiServer {
         let selector = asked.parameter("labelSelector");
         let stale = self.stale.borrow().filter(|_| asked.parameter("resourceVersion").is_some());
         let objects = self.store.lock();
-        let (revision, all) = match stale {
-            Some(revision) => (revision, objects.at(revision)),
-            None => (objects.revision(), objects.all().map(|(k, v)| (k.clone(), v.clone())).collect()),
+        let fits = |key: &Key, object: &Value| {
+            let here = target.namespace.is_empty() || key.namespace == target.namespace;
+            key.plural == target.kind.plural && here && selects(selector.as_deref(), object)
         };
-        let in_scope = |key: &Key| {
-            key.plural == target.kind.plural
-                && (target.namespace.is_empty() || key.namespace == target.namespace)
+        let (revision, items): (u64, Vec<Value>) = if let Some(revision) = stale {
+            let old = objects.at(revision).into_iter().filter(|(key, object)| fits(key, object));
+            (revision, old.map(|(_, object)| object.as_ref().clone()).collect())
+        } else {
+            let all = objects.of(target.kind).filter(|(key, object)| fits(key, object));
+            (objects.revision(), all.map(|(_, object)| object.clone()).collect())
         };
-        let items: Vec<Value> = all
-            .into_iter()
-            .filter(|(key, object)| in_scope(key) && selects(selector.as_deref(), object))
-            .map(|(_, object)| object)
-            .collect();
         let kind = target.kind;
         (
             200,
@@ -325,7 +368,11 @@ fn discovery() -> Answer {
 /// A body in one part.
 pub(crate) fn whole(code: u16, value: &Value) -> Response<Parts> {
     let frame = Frame::data(Bytes::from(value.to_string()));
-    response(code, stream::iter([Ok(frame)]).boxed())
+    let mut response = response(code, stream::iter([Ok(frame)]).boxed());
+    if let Some(seconds) = value["details"]["retryAfterSeconds"].as_u64() {
+        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    response
 }
 
 fn response(

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use jiff::Timestamp;
@@ -38,15 +38,15 @@ pub struct Change {
     /// Which object.
     pub key: Key,
     /// The object before; nothing if it was created.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// The object after; nothing if it is gone.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
 }
 
 /// What is kept, under one lock.
 #[derive(Debug, Default)]
 pub struct Objects {
-    current: BTreeMap<Key, Value>,
+    current: BTreeMap<Key, Arc<Value>>,
     log: Vec<Change>,
     revision: u64,
     /// Changes up to this one cannot be watched any more.
@@ -120,26 +120,28 @@ impl Objects {
     /// An object.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Value> {
-        self.current.get(key)
+        self.current.get(key).map(AsRef::as_ref)
     }
 
     /// All objects of a kind.
     pub fn of(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Value)> {
-        self.current.iter().filter(move |(key, _)| key.plural == kind.plural)
+        let first = Key { plural: kind.plural, namespace: String::new(), name: String::new() };
+        let all = self.current.range(first..).take_while(move |(key, _)| key.plural == kind.plural);
+        all.map(|(key, object)| (key, object.as_ref()))
     }
 
     /// All objects.
     pub fn all(&self) -> impl Iterator<Item = (&Key, &Value)> {
-        self.current.iter()
+        self.current.iter().map(|(key, object)| (key, object.as_ref()))
     }
 
     /// All objects, as they were after a change.
     #[must_use]
-    pub fn at(&self, revision: u64) -> BTreeMap<Key, Value> {
+    pub fn at(&self, revision: u64) -> BTreeMap<Key, Arc<Value>> {
         let mut objects = BTreeMap::new();
         for change in self.log.iter().take_while(|change| change.revision <= revision) {
             match &change.after {
-                Some(object) => objects.insert(change.key.clone(), object.clone()),
+                Some(object) => objects.insert(change.key.clone(), Arc::clone(object)),
                 None => objects.remove(&change.key),
             };
         }
@@ -169,13 +171,9 @@ impl Objects {
     pub fn put(&mut self, key: &Key, mut object: Value) -> Value {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-        let before = self.current.insert(key.clone(), object.clone());
-        self.log.push(Change {
-            revision: self.revision,
-            key: key.clone(),
-            before,
-            after: Some(object.clone()),
-        });
+        let kept = Arc::new(object.clone());
+        let before = self.current.insert(key.clone(), Arc::clone(&kept));
+        self.log.push(Change { revision: self.revision, key: key.clone(), before, after: Some(kept) });
         object
     }
 
@@ -183,7 +181,7 @@ impl Objects {
     pub fn remove(&mut self, key: &Key) {
         let Some(mut before) = self.current.remove(key) else { return };
         self.revision += 1;
-        before["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        Arc::make_mut(&mut before)["metadata"]["resourceVersion"] = json!(self.revision.to_string());
         self.log.push(Change {
             revision: self.revision,
             key: key.clone(),

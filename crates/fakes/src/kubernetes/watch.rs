@@ -82,7 +82,7 @@ impl Watch {
             return None;
         }
         let fits = |object: &&Value| selects(self.selector.as_deref(), object);
-        let (before, after) = (change.before.as_ref().filter(fits), change.after.as_ref().filter(fits));
+        let (before, after) = (change.before.as_deref().filter(fits), change.after.as_deref().filter(fits));
         let (kind, object) = match (before, after) {
             (None, None) => return None,
             (None, Some(object)) => ("ADDED", object.clone()),

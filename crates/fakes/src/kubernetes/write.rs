@@ -1,5 +1,7 @@
 //! FAKES: how the API server takes writes: who is refused, what is kept, what gets a new version.
 
+use std::collections::HashSet;
+
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -297,12 +299,14 @@ fn grace_of(kind: Kind, object: &Value, options: &Value) -> i64 {
 
 /// Deletes what belongs to nobody any more, and says whether there was any: owners are known by their UIDs.
 pub(super) fn collect_garbage(objects: &mut Objects, now: &str) -> bool {
-    let uids: Vec<Value> = objects.all().map(|(_, object)| object["metadata"]["uid"].clone()).collect();
+    let uid_of = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
+    let uids: HashSet<String> = objects.all().filter_map(|(_, object)| uid_of(object)).collect();
     let orphan = |object: &Value| {
         let owners = object["metadata"]["ownerReferences"].as_array();
         let known = |owner: &Value| kinds::Kind::named(owner["kind"].as_str().unwrap_or_default()).is_some();
         owners.is_some_and(|owners| {
-            !owners.is_empty() && owners.iter().all(|owner| known(owner) && !uids.contains(&owner["uid"]))
+            let lives = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
+            !owners.is_empty() && owners.iter().all(|owner| known(owner) && !lives(owner))
         })
     };
     let going = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();

@@ -5,7 +5,7 @@ use etcd_admin::{Cause, Member, MemberList, Role};
 use planner::{Basis, Effect, ListedMember, MemberChange};
 
 use super::{Actor, Outcome};
-use crate::gate::Failure;
+use crate::{gate::Failure, metrics::MemberChanged};
 
 impl Actor<'_> {
     pub(super) async fn change_membership(
@@ -36,6 +36,16 @@ impl Actor<'_> {
             }
             answer => self.settle(answer),
         }
+    }
+}
+
+/// What a change counts as; another leader changes nobody's membership.
+pub(super) const fn counted(change: &MemberChange) -> Option<MemberChanged> {
+    match change {
+        MemberChange::Add { .. } => Some(MemberChanged::Added),
+        MemberChange::Promote { .. } => Some(MemberChanged::Promoted),
+        MemberChange::Remove { .. } => Some(MemberChanged::Removed),
+        MemberChange::MoveLeader { .. } => None,
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tower::service_fn;
 
 use crate::{
-    every_write::Run,
+    every_write::{Run, breaking},
     workflow::{CREATE, Workflow},
 };
 
@@ -32,7 +32,8 @@ fn request(head: &http::request::Parts, body: &Value) -> Request<Body> {
 
 type Sent = Result<http::Response<Body>, kube::Error>;
 
-fn bent<F, S>(client: Client, send: S) -> Client
+/// A client that sends like this.
+pub(crate) fn bent<F, S>(client: Client, send: S) -> Client
 where
     S: Fn(Client, Request<Body>) -> F + Clone + Send + 'static,
     F: Future<Output = Sent> + Send + 'static,
@@ -103,9 +104,12 @@ fn is_caught(workflow: Workflow, bend: fn(Client) -> Client, fault: Option<(&str
         None => vec![None],
         Some((what, fault)) => {
             // With nothing going wrong it passes; what it sends is not what a good one would.
-            let writes = Run { bend, ..Run::clean(workflow) }.on_a_stopped_clock();
-            let at = writes.iter().filter(|write| write.what == what).filter_map(|write| write.number);
-            at.map(|number| Some(Breaking { number, what: what.to_owned(), fault })).collect()
+            let writes = Run { bend, ..Run::clean(workflow) }.on_a_stopped_clock().writes;
+            writes
+                .iter()
+                .filter(|write| write.what == what)
+                .map(|write| Some(breaking(write, fault)))
+                .collect()
         }
     };
     assert!(!runs.is_empty());

@@ -102,7 +102,7 @@ fn deeds(change: &Change) -> Vec<String> {
             let birth = |resource: Option<&Value>| {
                 resource.map(|it| it["status"]["birth"].clone()).unwrap_or_default()
             };
-            let (before, after) = (birth(before.as_ref()), birth(Some(after)));
+            let (before, after) = (birth(before.as_deref()), birth(Some(after)));
             let mut deeds = Vec::new();
             if before["token"] != after["token"] {
                 deeds.push(format!("incarnation {} is born", after["incarnation"]));

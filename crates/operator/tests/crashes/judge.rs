@@ -14,6 +14,7 @@ use planner::{
     Basis, ClusterId, Effect, MemberChange, MemberId, SeenList,
     safety::{Facts, MadePod, MemberFact, check},
 };
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Asks the planner's invariants of every write.
@@ -64,7 +65,7 @@ fn cluster_of(facts: &Facts) -> Option<u64> {
 }
 
 /// The last word on the resource, whether it still exists or not.
-fn last_resource(objects: &Objects) -> Option<Value> {
+fn last_resource(objects: &Objects) -> Option<Arc<Value>> {
     let of_ours = objects.log().iter().rev().filter(|change| change.key.plural == kinds::CLUSTERS.plural);
     of_ours.map(|change| change.after.clone().or_else(|| change.before.clone())).next().flatten()
 }
@@ -74,12 +75,11 @@ fn facts(server: &ApiServer, kubelet: &Kubelet, etcd: &Etcd) -> Facts {
     let ran = kubelet.ran();
     let objects = server.store().lock();
     let Some(resource) = last_resource(&objects) else { return Facts::default() };
-    let birth: Option<Birth> = serde_json::from_value(resource["status"]["birth"].clone()).ok();
+    let birth: Option<Birth> = Deserialize::deserialize(&resource["status"]["birth"]).ok();
     let mut made = BTreeMap::new();
     for change in objects.log().iter().filter(|change| change.key.plural == kinds::PODS.plural) {
         if let (None, Some(pod)) = (&change.before, &change.after) {
-            let pod = serde_json::from_value(pod.clone()).unwrap();
-            let mut pod = MadePod::from_pod(&pod);
+            let mut pod = MadePod::from_pod(&Deserialize::deserialize(pod.as_ref()).unwrap());
             if let Some(ran) = ran.get(&pod.uid) {
                 pod.started = ran.started;
                 pod.served = ran.served.map(ClusterId);

@@ -7,10 +7,15 @@
 )]
 
 mod broken;
+mod busy;
 mod every_write;
+mod figures;
 mod goal;
 mod judge;
 mod leaders;
+mod learners;
+mod many;
+mod restless;
 mod scope;
 mod workflow;
 mod world;

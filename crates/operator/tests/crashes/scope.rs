@@ -33,7 +33,7 @@ async fn no_resource_is_touched_by_two_operators_or_by_the_wrong_one() {
         let metadata = json!({"name": name, "annotations": annotations.unwrap_or(json!({}))});
         let resource = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
             "metadata": metadata, "spec": {"size": 1}});
-        world.person_in(namespace, Method::POST, &resource);
+        world.person_with(namespace, name, Method::POST, &resource);
     }
     let phase = |world: &World, namespace: &str, name: &str| {
         let resource = world.server.store().lock().get(&Key::new(kinds::CLUSTERS, namespace, name)).cloned();

@@ -9,7 +9,8 @@ use crate::{
     world::World,
 };
 
-fn resize(world: &World, size: usize) {
+pub(crate) fn resize(world: &World, size: usize) {
+    world.begin();
     world.person(Method::PATCH, &json!({"spec": {"size": size}}));
 }
 
@@ -121,6 +122,22 @@ pub(crate) const GROW: Workflow = Workflow {
     from: Some("member add"),
 };
 
+pub(crate) const GROW_BY_ONE: Workflow = Workflow {
+    name: "grow from one member to two",
+    at_least: 4,
+    script: |world| {
+        async {
+            world.create(&json!({"size": 1}));
+            world.until("one member", |world| runs(world, 1)).await;
+            resize(world, 2);
+            world.until("two members", |world| runs(world, 2)).await;
+        }
+        .boxed()
+    },
+    goal: |world| runs(world, 2),
+    from: Some("member add"),
+};
+
 pub(crate) const SHRINK: Workflow = Workflow {
     name: "shrink from three members to two",
     at_least: 2,
@@ -145,6 +162,7 @@ pub(crate) const HEAL: Workflow = Workflow {
         async {
             world.create(&json!({"size": 3}));
             world.until("three members", |world| runs(world, 3)).await;
+            world.begin();
             let lost = world.delete_a_pod();
             world
                 .until("another member in its place", |world| {

@@ -1,6 +1,12 @@
 //! A world in one process: an API server, a kubelet, etcd, and operators that can die.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use api::scope::Scope;
 use etcd_admin::Connect;
@@ -33,8 +39,10 @@ use crate::judge;
 
 pub(crate) const NAMESPACE: &str = "n";
 pub(crate) const NAME: &str = "a";
-/// Longer than a sound operator takes, whatever goes wrong once.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// By what a person's requests are told from an operator's.
+pub(crate) const PERSON: &str = "fieldManager=person";
+/// Longer than a sound operator takes, whatever goes wrong once: an edit of which it is never told is found after five minutes.
+const PATIENCE: Duration = Duration::from_mins(10);
 /// How often the world is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -48,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) bend: fn(Client) -> Client,
     /// Whether its writes are judged: the judge knows one cluster.
     pub(crate) judged: bool,
+    /// What it counts.
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Default for Settings {
@@ -59,6 +69,7 @@ impl Default for Settings {
             stop: shared(pending()),
             bend: |client| client,
             judged: true,
+            metrics: Arc::new(Metrics::new()),
         }
     }
 }
@@ -71,6 +82,7 @@ pub(crate) struct World {
     clock: Clock,
     background: JoinSet<()>,
     operators: u32,
+    begun: AtomicU64,
 }
 
 impl World {
@@ -89,6 +101,7 @@ impl World {
             clock: Clock::showing(time),
             background,
             operators: 0,
+            begun: AtomicU64::new(0),
         }
     }
 
@@ -121,6 +134,7 @@ impl World {
     /// The operator's whole life, over a wire. Who drops it kills it.
     fn operator(&self, wire: &Wire, settings: Settings) -> impl Future<Output = ()> + Send + use<> {
         let (server, etcd, clock, wire) = (self.server.clone(), self.etcd.clone(), self.clock, wire.clone());
+        let record = self.record.clone();
         let (judge, of_members): (Judge, etcd::Judge) = if settings.judged {
             (
                 judge::judge(&self.server, &self.kubelet, &self.etcd),
@@ -142,40 +156,83 @@ impl World {
                 create_crd: false,
                 connect: Connect { dial: etcd.dial(&wire, &of_members), ..Connect::default() },
                 clock,
-                metrics: Arc::new(Metrics::new()),
+                metrics: settings.metrics,
                 health: Arc::new(Health::default()),
             };
-            operator.run(settings.stop).await;
+            if let Err(error) = operator.run(settings.stop).await {
+                record.note([error.to_string()]);
+            }
         }
     }
 
     /// What a person does with the cluster.
     pub(crate) fn person(&self, method: Method, body: &Value) {
-        self.person_in(NAMESPACE, method, body);
+        self.person_with(NAMESPACE, NAME, method, body);
     }
 
-    /// What a person does with clusters of a namespace.
-    pub(crate) fn person_in(&self, namespace: &str, method: Method, body: &Value) {
+    /// What a person does with a cluster of this namespace and name.
+    pub(crate) fn person_with(&self, namespace: &str, name: &str, method: Method, body: &Value) {
         let all = format!("/apis/{}/{}/namespaces/{namespace}/etcdclusters", api::GROUP, api::VERSION);
-        let path = if method == Method::POST { all } else { format!("{all}/{NAME}") };
+        let path = if method == Method::POST { all } else { format!("{all}/{name}") };
         let content = "application/merge-patch+json".to_owned();
-        let (query, accept, body) = ("fieldManager=person".to_owned(), String::new(), body.clone());
+        let (query, accept, body) = (PERSON.to_owned(), String::new(), body.clone());
         let (code, value) = self.server.handle(&Asked { method, path, query, accept, content, body });
         assert!(code < 300, "{value}");
     }
 
     /// Asks for a cluster.
     pub(crate) fn create(&self, spec: &Value) {
-        self.person(
-            Method::POST,
-            &json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
-                "metadata": {"name": NAME}, "spec": spec}),
-        );
+        self.create_named(NAME, spec);
+    }
+
+    /// Asks for a cluster of this name.
+    pub(crate) fn create_named(&self, name: &str, spec: &Value) {
+        let resource = json!({"apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
+            "metadata": {"name": name}, "spec": spec});
+        self.person_with(NAMESPACE, name, Method::POST, &resource);
+    }
+
+    /// What the story is about begins now: what was before is not.
+    pub(crate) fn begin(&self) {
+        self.begun.store(self.revision(), Ordering::SeqCst);
+    }
+
+    /// The number of the last change before the story began.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// The number of the last change of any object.
+    pub(crate) fn revision(&self) -> u64 {
+        self.server.store().lock().revision()
     }
 
     /// The resource.
     pub(crate) fn resource(&self) -> Option<Value> {
-        self.server.store().lock().get(&Key::new(kinds::CLUSTERS, NAMESPACE, NAME)).cloned()
+        self.resource_named(NAME)
+    }
+
+    /// The resource of this name.
+    pub(crate) fn resource_named(&self, name: &str) -> Option<Value> {
+        self.server.store().lock().get(&Key::new(kinds::CLUSTERS, NAMESPACE, name)).cloned()
+    }
+
+    /// Where this cluster is in its life, by its own word.
+    pub(crate) fn phase(&self, name: &str) -> String {
+        let resource = self.resource_named(name).unwrap_or_default();
+        resource["status"]["phase"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What the operator has written so far, renewals of the Lease apart.
+    pub(crate) fn written(&self) -> usize {
+        self.record.writes().iter().filter(|write| write.number.is_some()).count()
+    }
+
+    /// The words in which this cluster's conditions say why it is not as it should be.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let resource = self.resource().unwrap_or_default();
+        let conditions = resource["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().filter_map(|condition| condition["reason"].as_str().map(str::to_owned)).collect()
     }
 
     /// The attempt that the record of birth names, or named last.
@@ -200,12 +257,26 @@ impl World {
     pub(crate) fn delete_a_pod(&self) -> String {
         let name =
             self.server.store().lock().of(kinds::PODS).map(|(key, _)| key.name.clone()).next().unwrap();
+        self.delete_pod(&name);
+        name
+    }
+
+    /// Deletes this pod, as a person would.
+    pub(crate) fn delete_pod(&self, name: &str) {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
-        let (query, accept, content) = (String::new(), String::new(), String::new());
+        let (query, accept, content) = (PERSON.to_owned(), String::new(), String::new());
         let (method, body) = (Method::DELETE, json!({}));
         let (code, value) = self.server.handle(&Asked { method, path, query, accept, content, body });
         assert!(code < 300, "{value}");
-        name
+    }
+
+    /// One of the pods goes with its node, without anybody asking the API server, and it is said which.
+    pub(crate) fn delete_a_pod_behind_its_back(&self) -> String {
+        self.server.store().change(|objects| {
+            let key = objects.of(kinds::PODS).map(|(key, _)| key.clone()).next().unwrap();
+            objects.remove(&key);
+            key.name
+        })
     }
 
     /// Waits until something is so.

@@ -11,6 +11,7 @@ use std::{
 use api::scope::Scope;
 use etcd_admin::Connect;
 use operator::{
+    busy::Busy,
     clock::Clock,
     health::Health,
     kinds::NOT_YET,
@@ -35,6 +36,7 @@ fn context(client: &kube::Client) -> Arc<Context> {
         reporter: Reporter::new(client.clone(), gate.clone(), "op-1".to_owned()),
         gate,
         leadership,
+        busy: Busy::default(),
         scope: Scope::Namespaced,
         operator: OperatorIdentity { launcher_image: "l:1".to_owned() },
         memories: Memories::default(),

@@ -10,10 +10,10 @@ use std::{collections::BTreeSet, time::Duration};
 use api::{Birth, Event, Reason};
 use launch::MemberName;
 
-use super::{Decision, Flow, Situation, after, first_birth};
+use super::{Decision, Flow, Situation, after, first_birth, members};
 use crate::{
     Waiting,
-    observed::{OrderSeen, Readiness, SeenMember, SeenPod},
+    observed::{OrderSeen, PodPhase, Readiness, SeenMember, SeenPod},
     safety,
     step::BirthCause,
 };
@@ -21,6 +21,10 @@ use crate::{
 /// How long a started member may be silent before it counts as lost. A stuck process is restarted by the kubelet long before; so this
 /// is about nodes that are gone, which nobody else tells us of.
 const SILENCE: Duration = Duration::from_mins(5);
+
+/// How long a pod may be on a node in the first attempt without anything of it having run, where nobody says why. Each attempt waits
+/// twice as long as the one before, so that the slowest registry is waited for in the end.
+const START: Duration = Duration::from_mins(15);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(birth) = situation.view.birth.filter(|birth| !birth.formed) else { return Flow::Next };
@@ -76,13 +80,13 @@ fn names(members: &[MemberName]) -> BTreeSet<String> {
     members.iter().map(ToString::to_string).collect()
 }
 
-/// Why a member is lost, if it is. One that never started is not: it is waited for.
+/// Why a member is lost, if it is. One that never started is not, as long as somebody can be working on it: it is waited for.
 fn loss(situation: &Situation<'_>, member: &MemberName) -> Option<String> {
     let Some(pod) = situation.view.pod_of(member) else {
         let refused = situation.observed.refusal("Pod", member.as_str()).is_some();
         return (!refused).then(|| "its pod is gone or was never made".to_owned());
     };
-    pod.loss().or_else(|| silence(situation, pod, member))
+    pod.loss().or_else(|| silence(situation, pod, member)).or_else(|| stuck(situation, pod, member))
 }
 
 /// A member that has started as far as anybody knows, or whose node does not tell, and that has said nothing for minutes. That it
@@ -96,13 +100,32 @@ fn silence(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Opt
     lost.then(|| format!("it has not answered for {} minutes", silent_for.as_secs() / 60))
 }
 
+/// A pod that a node has taken and that comes no further, without a word about why. That is what is left of one whose node died
+/// after its kubelet had first told of it: Kubernetes turns `Ready` to False where it was True and changes nothing else, members
+/// tolerate such nodes, so nobody deletes it, and we may not look at nodes. A slow pull looks the same; so this takes long.
+fn stuck(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Option<String> {
+    let Some(SeenMember::Unknown { silent_for, .. }) = situation.observed.members.get(member) else {
+        return None;
+    };
+    let node = pod.node.as_ref().filter(|_| pod.phase == PodPhase::Pending && !pod.may_have_started())?;
+    let unexplained = members::waiting_of(pod).is_some_and(|waiting| waiting.passes);
+    let lost = unexplained && *silent_for >= patience(situation.view.birth?);
+    lost.then(|| {
+        format!("nothing has run in its pod on node {node} for {} minutes", silent_for.as_secs() / 60)
+    })
+}
+
+fn patience(birth: &Birth) -> Duration {
+    START.saturating_mul(1 << birth.incarnation.saturating_sub(1).clamp(0, 6))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
         RefusalClass, RefusedObject, Step,
-        fixture::{World, birth, container, desired_of, ended, waiting},
-        observed::{ContainerState, PodPhase},
+        fixture::{World, attempt, birth, container, desired_of, ended, waiting},
+        observed::ContainerState,
     };
 
     fn refuse(world: &mut World, ordinal: usize) {
@@ -125,9 +148,17 @@ mod tests {
 
     type Change = fn(&mut World);
 
+    /// A node has taken the pod, its kubelet has told so, and nothing has been heard of it for so long.
+    fn strand(world: &mut World, silent_for: Duration) {
+        world.silence(1, silent_for);
+        world.pod(1).node = Some("node".to_owned());
+        world.pod(1).containers = vec![container(waiting("PodInitializing", ""))];
+    }
+
     #[test]
     fn a_lost_member_ends_the_attempt() {
-        let table: [(&str, Change); 11] = [
+        let table: [(&str, Change); 12] = [
+            ("its node died after it had told of the pod", |w| strand(w, START)),
             ("its node is gone while it waits for its next start", |w| {
                 w.silence(1, SILENCE);
                 let mut etcd = container(waiting("CrashLoopBackOff", "back-off"));
@@ -179,8 +210,13 @@ mod tests {
 
     #[test]
     fn a_member_that_never_started_or_is_slow_is_waited_for() {
-        let table: [(&str, Change); 7] = [
+        let table: [(&str, Change); 9] = [
             ("pods are new", |_| ()),
+            ("its image is large", |w| strand(w, START.saturating_sub(Duration::from_secs(1)))),
+            ("its image is not there, and its node says so", |w| {
+                strand(w, START * 10);
+                w.pod(1).containers.push(container(waiting("ErrImagePull", "no such image")));
+            }),
             ("no node takes it", |w| w.pod(1).unschedulable = Some("0/3 nodes".to_owned())),
             ("its image is not there", |w| {
                 w.pod(1).containers = vec![container(waiting("ImagePullBackOff", "no such image"))];
@@ -206,6 +242,25 @@ mod tests {
             change(&mut world);
             assert!(!abandons(&world), "{situation}");
         }
+    }
+
+    #[test]
+    fn every_attempt_waits_twice_as_long_for_a_pod_that_does_not_start() {
+        for (incarnation, minutes) in [(1, 15), (2, 30), (3, 60), (7, 960), (i64::MAX, 960)] {
+            assert_eq!(patience(&birth(incarnation)), Duration::from_mins(minutes), "{incarnation}");
+        }
+        let mut world = World::new(r#"{"size": 1}"#);
+        world.born(birth(2));
+        let name = attempt(2).member("example", 0).unwrap();
+        world.add_pod_of(&desired_of(r#"{"size": 1}"#).unwrap(), &attempt(2), &name);
+        world.pod(0).node = Some("node".to_owned());
+        world.pod(0).ready = Readiness::NotReady;
+        let mut silent = |silent_for| {
+            let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for };
+            world.observed.members.insert(name.clone(), unknown);
+            abandons(&world)
+        };
+        assert!(!silent(START) && silent(START * 2));
     }
 
     #[test]

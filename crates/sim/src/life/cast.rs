@@ -15,22 +15,28 @@ pub(crate) const SIZES: [u8; 4] = [1, 2, 3, 5];
 /// The names, and what is wanted.
 pub(crate) struct Cast {
     pub(crate) attempt: Attempt,
+    pub(crate) label: String,
     wanted: BTreeMap<u8, Result<Desired, Vec<Problem>>>,
     first: Desired,
     names: Vec<MemberName>,
     urls: Vec<String>,
     by_name: BTreeMap<String, SlotId>,
     beyond: MemberName,
+    pub(crate) learners: bool,
 }
 
+/// The last version without learners.
+const WITHOUT_LEARNERS: &str = "3.3.27";
+
 impl Cast {
-    pub(crate) fn new(bootstrap: &str) -> Result<Self, CastError> {
+    pub(crate) fn new(bootstrap: &str, learners: bool) -> Result<Self, CastError> {
+        let version = if learners { api::defaults::VERSION } else { WITHOUT_LEARNERS };
         let attempt = Attempt { incarnation: 1, token: "t-1".parse()? };
         let mut wanted = BTreeMap::new();
         for size in SIZES {
-            wanted.insert(size, Ok(desired(size, bootstrap)?));
+            wanted.insert(size, Ok(desired(size, bootstrap, version)?));
         }
-        let first = desired(FOUNDERS, bootstrap)?;
+        let first = desired(FOUNDERS, bootstrap, version)?;
         let mut names = attempt.members(&first.name, usize::from(FOUNDERS));
         for n in FOUNDERS..NAMES {
             names.push(format!("example-joiner{n:04}").parse()?);
@@ -41,7 +47,18 @@ impl Cast {
         }
         urls.push("http://stranger.example:2380".to_owned());
         let by_name = SlotId::named().zip(&names).map(|(id, name)| (name.to_string(), id)).collect();
-        Ok(Self { attempt, wanted, first, names, urls, by_name, beyond: "example-beyond0000".parse()? })
+        let label = attempt.label();
+        Ok(Self {
+            attempt,
+            label,
+            wanted,
+            first,
+            names,
+            urls,
+            by_name,
+            beyond: "example-beyond0000".parse()?,
+            learners,
+        })
     }
 
     pub(crate) fn wanted(&self, size: u8) -> Option<&Result<Desired, Vec<Problem>>> {
@@ -112,11 +129,11 @@ pub(crate) fn cluster_id() -> ClusterId {
     ClusterId(0xc1)
 }
 
-fn desired(size: u8, bootstrap: &str) -> Result<Desired, CastError> {
+fn desired(size: u8, bootstrap: &str, version: &str) -> Result<Desired, CastError> {
     let resource: api::EtcdCluster = serde_json::from_value(serde_json::json!({
         "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster",
         "metadata": {"name": "example", "namespace": "default", "uid": "uid-1", "resourceVersion": "seen", "generation": 1},
-        "spec": {"size": size, "bootstrap": bootstrap},
+        "spec": {"size": size, "bootstrap": bootstrap, "version": version},
     }))?;
     let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
     Desired::from_resource(&resource, &operator).map_err(|problems| {

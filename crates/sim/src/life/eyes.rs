@@ -99,18 +99,27 @@ impl Eyes {
                 .map(|id| (member_id(id), if memory.stalled & id.bit() != 0 { LONG } else { Duration::ZERO }))
                 .collect(),
             unmade: names(memory.unmade).filter_map(|id| cast.member(id).cloned()).collect::<BTreeSet<_>>(),
-            refusals: self.refusal(memory.refused).into_iter().collect(),
+            refusals: self.refusals(cast, *memory),
         }
     }
 
-    fn refusal(&self, refused: Refused) -> Option<RefusedObject> {
-        let at = match refused {
-            Refused::No => return None,
-            Refused::JustNow => self.now,
-            Refused::LongAgo => Timestamp::UNIX_EPOCH,
+    /// etcd's last refusal, and the API server's for the pods that were never made.
+    fn refusals(&self, cast: &Cast, memory: Memory) -> Vec<RefusedObject> {
+        let at = |refused| match refused {
+            Refused::No => None,
+            Refused::JustNow => Some(self.now),
+            Refused::LongAgo => Some(Timestamp::UNIX_EPOCH),
         };
-        let message = "unhealthy cluster".to_owned();
-        Some(RefusedObject { kind: "Members", name: String::new(), class: RefusalClass::Etcd, message, at })
+        let by_etcd = at(memory.refused).map(|at| {
+            let message = "unhealthy cluster".to_owned();
+            RefusedObject { kind: "Members", name: String::new(), class: RefusalClass::Etcd, message, at }
+        });
+        let unmade = SlotId::named().filter(|id| memory.unmade & id.bit() != 0);
+        let by_quota = unmade.filter_map(|id| {
+            let (at, message) = (at(memory.no_room)?, "exceeded quota".to_owned());
+            Some(RefusedObject { kind: "Pod", name: cast.name(id), class: RefusalClass::Quota, message, at })
+        });
+        by_etcd.into_iter().chain(by_quota).collect()
     }
 
     fn pod(&self, cast: &Cast, state: &State, glance: &Glance, id: SlotId) -> Option<SeenPod> {
@@ -174,7 +183,7 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
             learner: slot.listed == Listed::Learner,
             term: 2,
             raft_index: index,
-            applied: Some(index),
+            applied: cast.learners.then_some(index),
             version: Some(cast.first().version),
             linearizable: serves(state, slot),
             members: list.clone(),
@@ -257,6 +266,11 @@ pub(crate) fn remember(before: Memory, state: &State, listed: &Slots) -> Memory 
     Memory { silent: before.silent & now.silent, stalled: before.stalled & now.stalled, ..before }
 }
 
+/// What it remembers after a while: a refusal is worth another try sooner than a member is given up.
+pub(crate) const fn shortly(memory: Memory) -> Memory {
+    Memory { refused: memory.refused.aged(), no_room: memory.no_room.aged(), ..memory }
+}
+
 /// What it remembers when things have been as they are for a long time.
 pub(crate) fn aged(before: Memory, state: &State, listed: &Slots) -> Memory {
     let pod = |id: SlotId| listed.get(id.index()).copied().unwrap_or_default();
@@ -265,6 +279,7 @@ pub(crate) fn aged(before: Memory, state: &State, listed: &Slots) -> Memory {
         silent: silent.fold(0, |set, id| set | id.bit()),
         stalled: state.set_of(is_unfinished),
         unmade: before.unmade,
-        refused: if before.refused == Refused::No { Refused::No } else { Refused::LongAgo },
+        refused: before.refused.aged(),
+        no_room: before.no_room.aged(),
     }
 }

@@ -11,6 +11,9 @@ impl Model<'_> {
     /// Which end this state is, if it is one. The operators have nothing to do in it.
     pub(crate) fn end_of(&mut self, state: &State) -> Option<End> {
         let mut waits = Vec::new();
+        if state.paused {
+            return None;
+        }
         for who in Who::ALL {
             let operator = *state.operator(who);
             match operator.round {

@@ -6,7 +6,7 @@
 //!
 //! Modelled: etcd's member list with learners and voters and its answers to every change ([`etcd`]); pods from creation to deletion, lost
 //! nodes, wiped volumes; a write that is acknowledged in every moment in which one can be; two operators with memory, writes on their way
-//! and answers that are lost; lists of pods that are older than the members' answers; edits of the size; somebody with etcdctl.
+//! and answers that are lost; lists of pods that are older than the members' answers; edits of the size; pauses; somebody with etcdctl.
 //!
 //! Not modelled: raft (a quorum that runs serves, and whoever of it has everything may lead), members' differing views of the list,
 //! clocks, Services, budgets and labels, the report (it is written at once), and names that run out: one that nobody has or means any
@@ -44,6 +44,8 @@ pub enum Fault {
     Answers,
     /// etcd refuses a change, as it does when peers have been connected for less than 5 s.
     Refusals,
+    /// The API server refuses to create a pod.
+    Quota,
     /// The operator crashes between two writes.
     Crashes,
     /// The other operator takes over while the first one is still in its round.
@@ -54,6 +56,8 @@ pub enum Fault {
     Slowness,
     /// Somebody adds and removes members with etcdctl.
     Strangers,
+    /// Somebody pauses the cluster, and lets it go on later.
+    Pauses,
 }
 
 /// A life to explore.
@@ -67,6 +71,8 @@ pub struct Life {
     pub size: u8,
     /// Whether the cluster began with a seed.
     pub seed: bool,
+    /// Whether etcd has learners, as it does from 3.4 on: otherwise members join as voters.
+    pub learners: bool,
     /// The sizes that the spec may be changed to: 1, 2, 3 or 5.
     pub sizes: &'static [u8],
     /// How many faults, and changes of the spec, may happen on one path.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
 use api::{ConditionStatus, ConditionType};
 use planner::{
-    Leaving, Plan, Step,
+    Desired, Leaving, Plan, Step,
     safety::{self, Facts, MadePod, MemberFact},
 };
 
@@ -39,6 +39,7 @@ pub(crate) struct Planned {
 struct View {
     glance: Glance,
     size: u8,
+    paused: bool,
     reported: u8,
     leader: Option<SlotId>,
     /// The slots when members are asked, where that is later than the list.
@@ -76,6 +77,8 @@ pub(crate) struct Model<'a> {
     cast: Cast,
     eyes: Eyes,
     plans: HashMap<View, Rc<Planned>, BuildHasherDefault<Quick>>,
+    /// What the invariants say to a write depends on the slots and on nothing else.
+    verdicts: HashMap<(Slots, WriteId), Option<Broken>, BuildHasherDefault<Quick>>,
 }
 
 impl<'a> Model<'a> {
@@ -84,7 +87,7 @@ impl<'a> Model<'a> {
         planner: Planner<'a>,
         properties: Properties,
     ) -> Result<Self, CastError> {
-        let cast = Cast::new(if world.seed { "Seed" } else { "Parallel" })?;
+        let cast = Cast::new(if world.seed { "Seed" } else { "Parallel" }, world.learners)?;
         Ok(Self {
             world,
             properties,
@@ -94,6 +97,7 @@ impl<'a> Model<'a> {
             eyes: Eyes::new(&cast),
             cast,
             plans: HashMap::default(),
+            verdicts: HashMap::default(),
         })
     }
 
@@ -139,7 +143,8 @@ impl<'a> Model<'a> {
     pub(crate) fn plan(&mut self, state: &State, who: Who, listed: Slots, memory: Memory) -> Rc<Planned> {
         let glance = Glance { who, memory, listed, fresh: self.fresh(state, who) };
         let later = (listed != state.slots).then_some(state.slots);
-        let view = View { glance, size: state.size, reported: state.reported, leader: state.leader, later };
+        let State { size, paused, reported, leader, .. } = *state;
+        let view = View { glance, size, paused, reported, leader, later };
         if let Some(planned) = self.plans.get(&view) {
             return Rc::clone(planned);
         }
@@ -152,7 +157,7 @@ impl<'a> Model<'a> {
         let nothing =
             Planned { script: self.book.script(Vec::new()), waits: Vec::new(), reported: None, broken: None };
         let Some(Ok(desired)) = self.cast.wanted(state.size) else { return nothing };
-        let desired = desired.clone();
+        let desired = Desired { paused: state.paused, ..desired.clone() };
         let observed = self.eyes.look(&self.cast, state, glance, &desired);
         let plan = (self.planner)(&Ok(desired.clone()), &observed);
         let mut writes = Vec::new();
@@ -255,7 +260,9 @@ impl<'a> Model<'a> {
         if let Some(broken) = self.violated(&before, write).filter(|_| when.late) {
             return Err(broken);
         }
-        let lost = before.has_quorum() && !state.has_quorum();
+        // Without learners a second voter cannot come without the first standing still until then.
+        let second = matches!(change, Change::Add { learner: false, .. }) && before.voters() == 1;
+        let lost = before.has_quorum() && !state.has_quorum() && !second;
         if lost && !when.disturbed && self.properties.has(Law::QuorumTaken) {
             return Err(Broken::Law(Law::QuorumTaken));
         }
@@ -286,13 +293,19 @@ impl<'a> Model<'a> {
     }
 
     /// What the planner's own invariants say to a write.
-    fn violated(&self, state: &State, write: WriteId) -> Option<Broken> {
+    fn violated(&mut self, state: &State, write: WriteId) -> Option<Broken> {
         if self.properties.invariants.is_empty() {
             return None;
         }
+        if let Some(verdict) = self.verdicts.get(&(state.slots, write)) {
+            return *verdict;
+        }
         let effect = self.book.effect(write)?;
         let violations = safety::check(&self.facts(state), effect);
-        violations.into_iter().find(|v| self.properties.invariants.contains(v)).map(Broken::Invariant)
+        let verdict = violations.into_iter().find(|v| self.properties.invariants.contains(v));
+        let verdict = verdict.map(Broken::Invariant);
+        self.verdicts.insert((state.slots, write), verdict);
+        verdict
     }
 
     fn facts(&self, state: &State) -> Facts {
@@ -305,7 +318,7 @@ impl<'a> Model<'a> {
             };
             let made = MadePod {
                 uid: uid_of(&name),
-                attempt: self.cast.attempt.label(),
+                attempt: self.cast.label.clone(),
                 initial,
                 joins: !id.is_founder(),
                 started: slot.has(Mark::Started),
@@ -368,6 +381,7 @@ fn rash(state: &State, glance: &Glance, plan: &Plan) -> Option<Law> {
     let others = |leader: SlotId| SlotId::all().any(|id| id != leader && eyes::serves(state, state.slot(id)));
     let rows = [
         (risks > 1, Law::SeveralRisks),
+        (state.paused && !plan.steps.is_empty(), Law::ActsWhilePaused),
         (available && !state.has_quorum(), Law::FalseAvailable),
         (removed.is_some_and(|id| stays(id) && others(id)) && removed == state.leader, Law::LeaderRemoved),
         (promoted.is_some_and(|id| !state.slot(id).is_up()), Law::PromotedDead),
@@ -453,9 +467,14 @@ pub(crate) fn start(guard: &Guard, state: &State, id: SlotId) -> Result<Slot, La
 /// An operator's memory of what became of a write.
 pub(crate) fn note(memory: &mut Memory, change: Change, landing: Landing) {
     match (change, landing) {
-        (Change::Add { slot, .. }, Landing::Done) => memory.unmade |= slot.bit(),
+        (Change::Add { slot, .. }, Landing::Done) => {
+            (memory.unmade, memory.no_room) = (memory.unmade | slot.bit(), Refused::No);
+        }
         (Change::CreatePod { slot, .. }, Landing::Done | Landing::Moved) => memory.unmade &= !slot.bit(),
         _ => {}
+    }
+    if memory.unmade == 0 {
+        memory.no_room = Refused::No;
     }
     if change.ground().is_some() {
         memory.refused = if landing == Landing::Refused { Refused::JustNow } else { Refused::No };

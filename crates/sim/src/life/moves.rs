@@ -27,6 +27,7 @@ pub(crate) enum Action {
     Send(Who, Change),
     Moved(Who, Change),
     Refused(Who, Change),
+    NoRoom(Who, SlotId),
     LoseAnswer(Who, Change),
     Land(Who, Change),
     Vanish(Who, Change),
@@ -46,6 +47,8 @@ pub(crate) enum Action {
     NodeReturns(SlotId),
     ForgetNode(SlotId),
     Edit(u8),
+    Pause,
+    Resume,
     StrangerAdds { learner: bool },
     StrangerRemoves(SlotId),
 }
@@ -62,7 +65,8 @@ impl Action {
             | Self::TimePasses(_)
             | Self::Start(_)
             | Self::CatchUp(_)
-            | Self::Finish(_) => Kind::Course,
+            | Self::Finish(_)
+            | Self::Resume => Kind::Course,
             Self::NodeReturns(_) | Self::ForgetNode(_) => Kind::Chance,
             _ => Kind::Fault,
         }
@@ -77,6 +81,7 @@ impl fmt::Display for Action {
             Self::Send(who, change) => write!(f, "operator {who:?}: {change}"),
             Self::Moved(who, change) => write!(f, "operator {who:?} does not {change}: the facts have moved"),
             Self::Refused(who, change) => write!(f, "etcd refuses operator {who:?} to {change}"),
+            Self::NoRoom(who, id) => write!(f, "a quota refuses operator {who:?} to create the pod of {id}"),
             Self::LoseAnswer(who, change) => {
                 write!(f, "operator {who:?} asks to {change}, and the answer is lost")
             }
@@ -98,6 +103,8 @@ impl fmt::Display for Action {
             Self::NodeReturns(id) => write!(f, "the node of {id} comes back"),
             Self::ForgetNode(id) => write!(f, "the node of {id} is removed, and the pod with it"),
             Self::Edit(size) => write!(f, "the spec asks for {size} members"),
+            Self::Pause => write!(f, "somebody pauses the cluster"),
+            Self::Resume => write!(f, "the cluster goes on"),
             Self::StrangerAdds { learner: true } => write!(f, "somebody adds a learner with etcdctl"),
             Self::StrangerAdds { .. } => write!(f, "somebody adds a voter with etcdctl"),
             Self::StrangerRemoves(id) => write!(f, "somebody removes {id} with etcdctl"),
@@ -166,25 +173,26 @@ impl Explorable for Model<'_> {
         path.to_vec()
     }
 
-    fn moves(&mut self, state: &State, faults_left: bool) -> Moves {
-        let mut moves = Moves::default();
-        self.nature(state, &mut moves);
+    fn moves(&mut self, state: &State, faults_left: bool, moves: &mut Moves) {
+        self.nature(state, moves);
         let still = !moves.all.iter().any(|next| goes_on(state, next));
         for who in Who::ALL {
-            self.rounds(state, who, &mut moves);
-            self.flights(state, who, &mut moves);
+            self.rounds(state, who, moves);
+            self.flights(state, who, moves);
             if still || faults_left && self.world.has(Fault::Slowness) {
-                self.time(state, who, still, &mut moves);
+                self.time(state, who, still, moves);
             }
+        }
+        if state.paused {
+            moves.push(self, Action::Resume, Ok(State { paused: false, ..*state }));
         }
         if faults_left {
             for who in Who::ALL {
-                self.operator_faults(state, who, &mut moves);
+                self.operator_faults(state, who, moves);
             }
-            self.member_faults(state, &mut moves);
-            self.people(state, &mut moves);
+            self.member_faults(state, moves);
+            self.people(state, moves);
         }
-        moves
     }
 }
 
@@ -242,13 +250,15 @@ impl Model<'_> {
             return;
         }
         let memory = eyes::remember(state.operator(who).memory, state, &state.slots);
-        let aged = eyes::aged(memory, state, &state.slots);
         let planned = self.plan(state, who, state.slots, memory).script;
-        if self.plan(state, who, state.slots, aged).script != planned {
-            let mut next = *state;
-            next.operator_mut(who).memory = aged;
-            let action = if still { Action::TimePasses(who) } else { Action::LosePatience(who) };
-            moves.push(self, action, Ok(next));
+        let action = if still { Action::TimePasses(who) } else { Action::LosePatience(who) };
+        let shortly = still.then(|| eyes::shortly(memory));
+        for later in shortly.into_iter().chain([eyes::aged(memory, state, &state.slots)]) {
+            if self.plan(state, who, state.slots, later).script != planned {
+                let mut next = *state;
+                next.operator_mut(who).memory = later;
+                moves.push(self, action, Ok(next));
+            }
         }
     }
 
@@ -402,6 +412,12 @@ impl Model<'_> {
             after.flying = Some(Flying { write, outdated: outdated & 1 != 0, disturbed });
             moves.push(self, Action::LoseAnswer(who, change), Ok(next));
         }
+        if let (true, Change::CreatePod { slot, .. }) = (self.world.has(Fault::Quota), change) {
+            let mut next = *state;
+            let after = next.operator_mut(who);
+            (after.memory.no_room, after.round) = (Refused::JustNow, Round::Idle);
+            moves.push(self, Action::NoRoom(who, slot), Ok(next));
+        }
         if self.world.has(Fault::Refusals) && change.ground().is_some() {
             let mut next = *state;
             let after = next.operator_mut(who);
@@ -450,6 +466,9 @@ impl Model<'_> {
             if self.world.sizes.contains(&size) && size != state.size {
                 moves.push(self, Action::Edit(size), Ok(State { size, ..*state }));
             }
+        }
+        if self.world.has(Fault::Pauses) && !state.paused {
+            moves.push(self, Action::Pause, Ok(State { paused: true, ..*state }));
         }
         if !self.world.has(Fault::Strangers) || !state.has_quorum() {
             return;

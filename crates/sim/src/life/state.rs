@@ -143,13 +143,23 @@ impl Slot {
     }
 }
 
-/// Whether etcd has refused an operator's last change.
+/// Whether an operator's last change was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Refused {
     #[default]
     No,
     JustNow,
     LongAgo,
+}
+
+impl Refused {
+    /// The same after a long time.
+    pub(crate) const fn aged(self) -> Self {
+        match self {
+            Self::No => Self::No,
+            Self::JustNow | Self::LongAgo => Self::LongAgo,
+        }
+    }
 }
 
 /// What an operator process remembers between rounds.
@@ -161,7 +171,10 @@ pub(crate) struct Memory {
     pub(crate) stalled: u16,
     /// The names that it has added, and made no pod for.
     pub(crate) unmade: u16,
+    /// Whether etcd has refused the last change.
     pub(crate) refused: Refused,
+    /// Whether the API server has refused the pods of those names.
+    pub(crate) no_room: Refused,
 }
 
 /// A list of pods that is kept in the model's book.
@@ -206,6 +219,8 @@ pub(crate) type Slots = [Slot; SLOTS];
 pub(crate) struct State {
     /// How many members are wanted.
     pub(crate) size: u8,
+    /// Whether the spec says that nothing is to be done.
+    pub(crate) paused: bool,
     /// `status.size`.
     pub(crate) reported: u8,
     /// etcd's leader.
@@ -227,7 +242,7 @@ impl State {
             *slot = marks.into_iter().fold(member, Slot::with);
         }
         let (a, b) = (Operator::default(), Operator::default());
-        Self { size, reported: members, leader: Some(SlotId(0)), lead: Who::A, a, b, slots }
+        Self { size, paused: false, reported: members, leader: Some(SlotId(0)), lead: Who::A, a, b, slots }
     }
 
     pub(crate) fn slot(&self, id: SlotId) -> Slot {

@@ -232,6 +232,14 @@ pub(crate) fn waits_for_lost_nodes_before_it_forms(desired: &Wanted, observed: &
     seeing(desired, observed, |observed| observed.members.retain(|_, member| member.answer().is_some()))
 }
 
+pub(crate) fn waits_for_pods_that_never_ran(desired: &Wanted, observed: &Observed) -> Plan {
+    let ran = |observed: &Observed, name: &str| {
+        observed.pods.iter().any(|pod| pod.name == name && !pod.containers.is_empty())
+    };
+    let before = observed.clone();
+    seeing(desired, observed, |observed| observed.members.retain(|name, _| ran(&before, name.as_str())))
+}
+
 pub(crate) fn reports_a_phase_before_the_birth(desired: &Wanted, observed: &Observed) -> Plan {
     let mut plan = plan(desired, observed);
     plan.report.status.phase.get_or_insert_with(|| "Creating".to_owned());

@@ -237,6 +237,11 @@ pub(crate) fn says_available_without_a_quorum(desired: &Wanted, observed: &Obser
     plan
 }
 
+pub(crate) fn works_on_while_paused(desired: &Wanted, observed: &Observed) -> Plan {
+    let going_on = desired.clone().map(|desired| Desired { paused: false, ..desired });
+    plan(&going_on, observed)
+}
+
 pub(crate) fn never_removes(desired: &Wanted, observed: &Observed) -> Plan {
     without(desired, observed, |step| matches!(step, Step::RemoveMember { .. }))
 }

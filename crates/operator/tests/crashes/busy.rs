@@ -1,0 +1,146 @@
+//! An API server that is slow, that wants to be left alone, or that fails, for a while in the middle of a workflow.
+
+use std::{sync::Arc, time::Duration};
+
+use fakes::{
+    kubernetes::{
+        Refuse, Slow,
+        answer::{self, Answer},
+        kinds,
+    },
+    wire::LATE,
+};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    goal::twice,
+    workflow::{CREATE, GROW_BY_ONE, HEAL, Workflow},
+    world::{PERSON, World},
+};
+
+/// How long it lasts: longer than a Lease.
+const TROUBLE: Duration = Duration::from_secs(25);
+
+/// What is wrong with the API server.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// Every answer takes long, and comes in time.
+    Slow,
+    /// Writes take longer than anybody waits for them, and land all the same.
+    SlowWrites,
+    /// It refuses, and says when to come back. The Lease is let through, as the real one's priorities do.
+    Busy,
+    /// It is not there.
+    Away,
+    /// It fails.
+    Failing,
+}
+
+const ALL: [Trouble; 5] =
+    [Trouble::Slow, Trouble::SlowWrites, Trouble::Busy, Trouble::Away, Trouble::Failing];
+
+impl Trouble {
+    fn slow(self) -> Option<Slow> {
+        match self {
+            Self::Slow => Some(Arc::new(|_| Duration::from_secs(2))),
+            Self::SlowWrites => {
+                Some(Arc::new(|asked| if asked.is_write() { Duration::from_secs(8) } else { Duration::ZERO }))
+            }
+            Self::Busy | Self::Away | Self::Failing => None,
+        }
+    }
+
+    fn answer(self) -> Option<Answer> {
+        let failure = |code, reason, words| Some(answer::failure(code, reason, words, Value::Null));
+        match self {
+            Self::Slow | Self::SlowWrites => None,
+            Self::Busy => Some(answer::busy(7)),
+            Self::Away => {
+                failure(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+            }
+            Self::Failing => failure(500, "InternalError", "etcdserver: request timed out"),
+        }
+    }
+
+    fn refuse(self) -> Option<Refuse> {
+        let refused = self.answer()?;
+        Some(Arc::new(move |asked| {
+            let lease = asked.target().is_some_and(|target| target.kind == kinds::LEASES);
+            let spared = asked.query == PERSON || lease && matches!(self, Self::Busy);
+            (!spared).then(|| refused.clone())
+        }))
+    }
+}
+
+/// Runs a workflow during which the API server is in trouble from the moment that so many writes were made.
+async fn run(workflow: Workflow, trouble: Trouble, after: usize) {
+    let mut world = World::new();
+    world.operate(None, |client| client);
+    let (server, record) = (world.server.clone(), world.record.clone());
+    let come_and_go = async {
+        while record.writes().iter().filter(|write| write.number.is_some()).count() < after {
+            sleep(Duration::from_millis(10)).await;
+        }
+        server.slow(trouble.slow());
+        server.refuse(trouble.refuse());
+        sleep(TROUBLE).await;
+        server.slow(None);
+        server.refuse(None);
+    };
+    tokio::join!((workflow.script)(&world), come_and_go);
+    sleep(LATE).await;
+    (workflow.goal)(&world)
+        .unwrap_or_else(|why| panic!("{trouble:?} after {after}: {why}\n{}", world.story()));
+    assert_eq!(world.record.broken(), Vec::<String>::new(), "{trouble:?} after {after}\n{}", world.story());
+    assert_eq!(twice(&world), Vec::<String>::new(), "{trouble:?} after {after}\n{}", world.story());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_in_trouble_delays_every_workflow_and_has_nothing_done_twice() {
+    let mut runs = 0;
+    // At its beginning, and before each of what it is about: pods, a birth, additions, removals.
+    let table: [(Workflow, &[usize]); 3] = [(CREATE, &[1, 6, 12]), (GROW_BY_ONE, &[13]), (HEAL, &[19])];
+    for (workflow, afters) in table {
+        for trouble in ALL {
+            for after in afters {
+                run(workflow, trouble, *after).await;
+                runs += 1;
+            }
+        }
+    }
+    println!("an API server in trouble: {runs} runs");
+}
+
+/// How many requests come in while it wants to be left alone, the Lease and watches apart.
+#[tokio::test(start_paused = true)]
+async fn who_says_when_to_come_back_is_left_alone_until_then() {
+    let mut world = World::new();
+    world.operate(None, |client| client);
+    (CREATE.script)(&world).await;
+    sleep(LATE).await;
+    let asked: Arc<std::sync::Mutex<Vec<Instant>>> = Arc::default();
+    let heard = Arc::clone(&asked);
+    let busy: Refuse = Arc::new(move |asked| {
+        let target = asked.target()?;
+        if target.kind == kinds::LEASES || asked.is_on("watch") {
+            return None;
+        }
+        heard.lock().unwrap().push(Instant::now());
+        Some(answer::busy(7))
+    });
+    world.server.refuse(Some(busy));
+    let pod = world.delete_a_pod_behind_its_back();
+    sleep(Duration::from_secs(60)).await;
+    let times = asked.lock().unwrap().clone();
+    let rounds = times.iter().zip(times.iter().skip(1)).filter(|(a, b)| **b - **a > Duration::ZERO);
+    let gaps: Vec<Duration> = rounds.map(|(a, b)| *b - *a).collect();
+    assert!(!gaps.is_empty() && gaps.iter().all(|gap| *gap >= Duration::from_secs(7)), "{gaps:?}");
+    world.server.refuse(None);
+    world
+        .until("another member in its place", |world| {
+            (HEAL.goal)(world)?;
+            if world.has_pod(&pod) { Err(format!("{pod} is there")) } else { Ok(()) }
+        })
+        .await;
+}
