@@ -131,7 +131,7 @@ async fn who_says_when_to_come_back_is_left_alone_until_then() {
     });
     world.server.refuse(Some(busy));
     let pod = world.delete_a_pod_behind_its_back();
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     let times = asked.lock().unwrap().clone();
     let rounds = times.iter().zip(times.iter().skip(1)).filter(|(a, b)| **b - **a > Duration::ZERO);
     let gaps: Vec<Duration> = rounds.map(|(a, b)| *b - *a).collect();

@@ -12,9 +12,9 @@ use crate::{
 };
 
 /// How many changes etcd has noted that begin with this word.
-fn changes(world: &World, word: &str) -> usize {
+fn changes(world: &World, kind: &str) -> usize {
     let clusters = world.etcd.clusters();
-    clusters.values().flat_map(|cluster| &cluster.changes).filter(|change| change.starts_with(word)).count()
+    clusters.values().flat_map(|cluster| &cluster.changes).filter(|change| change.starts_with(kind)).count()
 }
 
 fn some(count: usize) -> Result<(), String> {
