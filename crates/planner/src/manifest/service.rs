@@ -131,7 +131,8 @@ mod tests {
             (
                 "a target by name",
                 |s| {
-                    spec(s).ports.as_mut().unwrap()[0].target_port = Some(IntOrString::String("x".to_owned()))
+                    spec(s).ports.as_mut().unwrap()[0].target_port =
+                        Some(IntOrString::String("x".to_owned()));
                 },
                 false,
             ),
