@@ -25,8 +25,14 @@ pub(crate) async fn apply_to_ready(ns: &TestNamespace, run: usize, size: usize) 
     Ok(took)
 }
 
-/// The pod of a cluster of one, from its deletion until the pod that is made when it is seen to be gone is Ready.
-pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: usize) -> anyhow::Result<Duration> {
+/// How long the end of a pod took, and how long all took until the one in its place was Ready.
+pub(crate) struct Again {
+    pub(crate) gone: Duration,
+    pub(crate) ready: Duration,
+}
+
+/// The pod of a cluster of one, from its deletion until it is gone, and until the pod that is made then is Ready.
+pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: usize) -> anyhow::Result<Again> {
     let name = format!("again-{run}");
     let etcd = cluster(ns, &name, 1);
     let member = format!("{name}-0");
@@ -35,25 +41,12 @@ pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: usize) -> anyhow::R
 
     let started = Instant::now();
     ns.remove::<Pod>(&member).await?;
+    let gone = started.elapsed();
     ns.apply(&etcd.pod(&member)).await?;
     ns.pod_ready(&member).await?;
-    let took = started.elapsed();
+    let ready = started.elapsed();
     ns.remove_all(&applied).await?;
-    Ok(took)
-}
-
-/// The pod of a cluster of one, from its deletion until it is gone.
-pub(crate) async fn delete_to_gone(ns: &TestNamespace, run: usize) -> anyhow::Result<Duration> {
-    let name = format!("gone-{run}");
-    let etcd = cluster(ns, &name, 1);
-    let member = format!("{name}-0");
-    let applied = ns.apply(&etcd.manifest()).await?;
-    ns.pod_ready(&member).await?;
-    let started = Instant::now();
-    ns.remove::<Pod>(&member).await?;
-    let took = started.elapsed();
-    ns.remove_all(&applied).await?;
-    Ok(took)
+    Ok(Again { gone, ready })
 }
 
 fn cluster<'a>(ns: &'a TestNamespace, name: &'a str, size: usize) -> HandMade<'a> {

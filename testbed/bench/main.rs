@@ -79,8 +79,9 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
         figures.three_bare.took(run, floor::apply_to_ready(ns, run, 3).await?);
         figures.three_exact.took(run, exact.apply_to_ready(ns, run).await?);
         figures.three_ours.took(run, ours::apply_to_ready(ns, &format!("ours-{run}"), 3).await?);
-        figures.again_bare.took(run, floor::delete_to_ready(ns, run).await?);
-        figures.gone_bare.took(run, floor::delete_to_gone(ns, run).await?);
+        let again = floor::delete_to_ready(ns, run).await?;
+        figures.again_bare.took(run, again.ready);
+        figures.gone_bare.took(run, again.gone);
         figures.life.live(ns, run).await?;
     }
     Ok(figures)

@@ -1,13 +1,15 @@
 //! `make image`: our own image, from a list of files. The Dockerfile is generated from the same list.
 
 use std::{
-    env, io,
+    io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context as _, bail, ensure};
 use testbed::image::{BuiltImage, Image};
+
+use crate::test::{cargo_program, target};
 
 /// Where manifests find our image. The one place that says so.
 pub(crate) const NAME: &str = concat!("quay.io/etcd-operator/etcd-operator:v", env!("CARGO_PKG_VERSION"));
@@ -25,7 +27,7 @@ const LIMIT: u64 = 30 << 20;
 /// Builds the image and writes it as an OCI archive.
 pub(crate) fn run() -> anyhow::Result<()> {
     let image = build()?;
-    let archive = crate::test::target().join("etcd-operator.oci.tar");
+    let archive = target().join("etcd-operator.oci.tar");
     image.write_archive(&archive)?;
     let size = archive.metadata()?.len();
     println!("{NAME}\n{}\n{:.1} MiB in {}", image.digest(), mib(size), archive.display());
@@ -68,18 +70,18 @@ fn fits(unpacked: u64) -> anyhow::Result<()> {
 /// Builds static programs: they run in an image that has nothing else, and the launcher runs in etcd's image.
 fn build_static() -> anyhow::Result<PathBuf> {
     let triple = host_triple()?;
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = static_build(Command::new(cargo), &triple).status().context("cargo could not be run")?;
+    let build = static_build(Command::new(cargo_program()), &triple).status();
+    let status = build.context("cargo could not be run")?;
     if !status.success() {
         bail!("our programs do not build");
     }
-    Ok(crate::test::target().join(triple).join("release"))
+    Ok(target().join(triple).join("release"))
 }
 
 /// Begins to build them with what processor time nobody else wants. Whether that went well is seen when the image is built.
 pub(crate) fn build_aside() -> anyhow::Result<Child> {
     let mut nice = Command::new("nice");
-    nice.args(["-n", "19"]).arg(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    nice.args(["-n", "19"]).arg(cargo_program());
     let mut build = static_build(nice, &host_triple()?);
     build.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("nice could not be run")
 }

@@ -1,7 +1,9 @@
 //! `make test`: every check and every test, one phase after another.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
@@ -168,9 +170,14 @@ fn etcd_binaries(cache: &Cache) -> anyhow::Result<PathBuf> {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = Command::new(cargo_program());
     command.args(arguments);
     command
+}
+
+/// The cargo that runs this, or the one on the path.
+pub(crate) fn cargo_program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 fn cargo_run(package: &str, arguments: &[&str]) -> Command {

@@ -86,7 +86,8 @@ async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -
         // Only now is the member's name known, which somebody else takes.
         let member = seen.message.split_whitespace().find(|word| word.starts_with("c-")).unwrap_or_default();
         ns.apply(&squatter(member)).await?;
-        let before = ns.api::<Pod>().get(member).await?;
+        // Once it is placed: Kubernetes itself adds the labels of its node's zone to it then.
+        let before = ns.pod_ready(member).await?;
         ns.remove::<ResourceQuota>("few").await?;
         let seen = said(&ns, "c", "NameTaken").await?;
         ensure!(seen.message.contains(&format!("Pod {member} exists already")), "{seen:?}");
