@@ -375,10 +375,14 @@ mod tests {
             etcd.last_end = Some(ended("member count is unequal"));
             vec![etcd]
         };
+        let one_has_gone: Change = |world| {
+            world.unlist(2);
+            world.drop_pod(2);
+        };
         for (title, change, crashes, leaves) in [
             ("they are the same", (|_| ()) as Change, true, false),
-            ("one has gone, and it has not noticed", |w| w.unlist(2), false, false),
-            ("one has gone", |w| w.unlist(2), true, true),
+            ("one has gone, and it has not noticed", one_has_gone, false, false),
+            ("one has gone", one_has_gone, true, true),
             ("one has come", |w| w.list(8, Some("x"), "http://elsewhere:2380", false), true, true),
         ] {
             let mut world = World::formed();
