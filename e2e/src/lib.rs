@@ -137,20 +137,6 @@ pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Re
     Ok(wait_for_all(&ns.api::<Event>(), "", SOON, &what, find).await?)
 }
 
-/// Waits until a condition of a cluster is so, and returns it.
-pub async fn until_said(
-    ns: &TestNamespace,
-    cluster: &str,
-    kind: &str,
-    is: impl Fn(&Seen) -> bool,
-) -> anyhow::Result<Seen> {
-    let check = |cluster: Option<&EtcdCluster>| {
-        let seen = cluster.and_then(|cluster| condition(cluster, kind));
-        seen.clone().filter(&is).ok_or_else(|| format!("{seen:?}"))
-    };
-    Ok(wait_for(&ns.api(), cluster, SOON, &format!("to say it in {kind}"), check).await?)
-}
-
 /// Runs etcdctl in the client pod, against the client Service of a cluster.
 pub async fn etcdctl(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<Output> {
     let endpoint = format!("http://{cluster}-client:2379");

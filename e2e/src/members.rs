@@ -9,14 +9,22 @@ use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use etcd_admin::{Connect, Member, MemberId, MemberList, Status};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::ListParams};
+use kube::ResourceExt;
 use testbed::kit::{TestNamespace, audit::Mark, check, wait_for};
 use tokio::time::{Instant, sleep};
 
-use crate::{SOON, etcdctl, running};
+use crate::{
+    SOON, etcdctl,
+    pods::{living, restarts},
+    running,
+};
 
 /// How long a member may take to answer on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
+/// How long it may take where another one can be asked instead.
+const SHORT: Duration = Duration::from_secs(3);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits until a cluster runs and each of its members says so: they are as many as the spec wants, each knows exactly all of them, and
 /// all are of the one cluster that the resource has on record. While members come and go, as many as wanted may be ready in passing.
@@ -38,9 +46,7 @@ async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster
     let names: BTreeSet<_> = pods.iter().map(ResourceExt::name_any).collect();
     let (mut answered, mut clusters) = (BTreeSet::new(), BTreeSet::new());
     for pod in &pods {
-        let address =
-            pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).context("no address")?;
-        let list = members(&format!("http://{address}:2379")).await?;
+        let list = members(&member(pod)?).await?;
         let listed: BTreeSet<_> = list.members.iter().filter_map(|member| member.name.clone()).collect();
         ensure!(
             list.members.len() == size && listed == names,
@@ -57,15 +63,6 @@ async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster
     let recorded = birth.cluster_id.clone().context("no cluster ID on record")?;
     ensure!(clusters == BTreeSet::from([recorded]), "{clusters:?} is not what {birth:?} says");
     Ok(cluster)
-}
-
-/// The pods of a cluster's members that are not on their way out, by name.
-pub async fn living(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<Pod>> {
-    let labels = ListParams::default().labels(&format!("etcd_cluster={cluster}"));
-    let mut pods = ns.api::<Pod>().list(&labels).await?.items;
-    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-    pods.sort_by_key(ResourceExt::name_any);
-    Ok(pods)
 }
 
 /// Waits until as many members serve as the spec wants, this one not among them, and etcd lists no other.
@@ -92,19 +89,21 @@ pub async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Resul
     Ok(wait_for(&ns.api::<Pod>(), pod, SOON, "to be restarted and Ready", check).await?)
 }
 
-fn restarts(pod: &Pod) -> i32 {
-    let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-    containers.filter(|it| it.name == "etcd").map(|it| it.restart_count).sum()
+/// The way to the member of a pod.
+pub fn member(pod: &Pod) -> anyhow::Result<Member> {
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).context("no address")?;
+    let connect = Connect { deadline: ANSWER, ..Connect::default() };
+    Ok(Member::new(&format!("http://{address}:2379"), &connect)?)
 }
 
-/// What the members that answer say of themselves, by their pods' names.
-pub async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, Status>> {
-    let mut statuses = BTreeMap::new();
+/// What the members that answer say of themselves, with their pods.
+async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<(Pod, Status)>> {
+    let mut statuses = Vec::new();
     for pod in living(ns, cluster).await? {
-        let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) else { continue };
-        let connect = Connect { deadline: Duration::from_secs(3), ..Connect::default() };
-        if let Ok(status) = Member::new(&format!("http://{address}:2379"), &connect)?.status().await {
-            statuses.insert(pod.name_any(), status);
+        if let Ok(member) = member(&pod)
+            && let Ok(status) = member.within(SHORT).status().await
+        {
+            statuses.push((pod, status));
         }
     }
     ensure!(!statuses.is_empty(), "no member of {cluster} answers");
@@ -114,21 +113,48 @@ pub async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTree
 /// The members' IDs, by their pods' names.
 pub async fn identities(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, MemberId>> {
     let statuses = statuses(ns, cluster).await?;
-    Ok(statuses.into_iter().map(|(name, status)| (name, status.member)).collect())
+    Ok(statuses.into_iter().map(|(pod, status)| (pod.name_any(), status.member)).collect())
 }
 
-/// The raft term, and the pod of the member that leads in it.
-pub async fn leader(ns: &TestNamespace, cluster: &str) -> anyhow::Result<(u64, String)> {
+/// The member that leads by its own word.
+#[derive(Debug)]
+pub struct Leader {
+    /// Its pod.
+    pub pod: Pod,
+    /// The raft term in which it does.
+    pub term: u64,
+}
+
+/// Who leads in the newest term, as soon as it is another one than this.
+pub async fn leader(ns: &TestNamespace, cluster: &str, other_than: Option<&str>) -> anyhow::Result<Leader> {
     let begun = Instant::now();
     loop {
         let statuses = statuses(ns, cluster).await?;
-        let newest = statuses.values().max_by_key(|status| status.term).context("nobody answers")?;
-        let leads = |status: &Status| newest.leader == Some(status.member);
-        match statuses.iter().find(|(_, status)| leads(status)) {
-            Some((name, _)) => return Ok((newest.term.0, name.clone())),
-            None if begun.elapsed() > SOON => anyhow::bail!("nobody leads: {statuses:?}"),
-            None => sleep(Duration::from_millis(200)).await,
+        let leads = |(_, status): &&(Pod, Status)| status.leader == Some(status.member);
+        let newest = statuses.iter().filter(leads).max_by_key(|(_, status)| status.term);
+        if let Some((pod, status)) = newest
+            && Some(pod.name_any().as_str()) != other_than
+        {
+            return Ok(Leader { pod: pod.clone(), term: status.term.0 });
         }
+        ensure!(begun.elapsed() < SOON, "no member of {cluster} leads, other than {other_than:?}");
+        sleep(PAUSE).await;
+    }
+}
+
+/// Makes the member of this pod the leader.
+pub async fn let_lead(ns: &TestNamespace, cluster: &str, pod: &Pod) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let id = member(pod)?.status().await?.member;
+    loop {
+        let leads = leader(ns, cluster, None).await?.pod;
+        if leads.uid() == pod.uid() {
+            return Ok(());
+        }
+        // An election may come in between; then somebody else is asked.
+        let moved = member(&leads)?.move_leader(id).await;
+        ensure!(begun.elapsed() < SOON, "{} does not lead: {moved:?}", pod.name_any());
+        sleep(PAUSE).await;
     }
 }
 
@@ -148,8 +174,7 @@ pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: &[&str]) -> anyh
 }
 
 /// What a member says of all members, through the quorum. On a busy machine the leader changes at times, and it is asked again.
-async fn members(endpoint: &str) -> anyhow::Result<MemberList> {
-    let member = Member::new(endpoint, &Connect { deadline: ANSWER, ..Connect::default() })?;
+async fn members(member: &Member) -> anyhow::Result<MemberList> {
     let begun = Instant::now();
     loop {
         match member.members_linearizable().await {

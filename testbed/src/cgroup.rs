@@ -60,6 +60,17 @@ pub fn processes(name: &str, last: &str) -> Vec<i32> {
     groups.map(|group| members(&group)).find(|members| !members.is_empty()).unwrap_or_default()
 }
 
+/// Lets the processes in the group `last`, wherever it is below `name`, and in those below it use this much memory together; without a
+/// number as much as they like.
+pub fn limit_memory(name: &str, last: &str, bytes: Option<u64>) -> io::Result<()> {
+    let groups = hierarchies().into_iter().filter_map(|hierarchy| find(&hierarchy.root.join(name), last));
+    // The file of version 1, and that of version 2, with their words for "as much as they like".
+    let files = [("memory.limit_in_bytes", "-1"), ("memory.max", "max")];
+    let mut limits = groups.flat_map(|group| files.map(|(file, none)| (group.join(file), none)));
+    let (file, none) = limits.find(|(file, _)| file.exists()).ok_or(io::ErrorKind::NotFound)?;
+    fs::write(file, bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string()))
+}
+
 fn below(path: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())

@@ -224,6 +224,9 @@ pub fn api_server(layout: &Layout, binaries: &Binaries) -> Program {
             "--anonymous-auth=false".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
+            // Policies that change objects, which stand for the webhooks that many clusters have.
+            "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
+            "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
             format!("--kubelet-certificate-authority={}", file("ca.crt")),
             format!("--kubelet-client-certificate={}", file("apiserver-kubelet.crt")),
             format!("--kubelet-client-key={}", file("apiserver-kubelet.key")),

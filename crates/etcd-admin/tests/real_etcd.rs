@@ -13,6 +13,7 @@ use etcd_admin::{
     Alarm, AlarmKind, AuthProblem, Cause, Connect, Credentials, Error, ListedMember, Member, MemberId,
     Revision, Role,
 };
+use futures::StreamExt as _;
 use loopback::{Cluster, VERSIONS, cause, eventually, id_of, leader};
 use sha2::{Digest as _, Sha256};
 
@@ -34,6 +35,7 @@ on_every_version! {
     a_member_tells_who_it_is_and_what_it_holds
     without_a_quorum_only_what_a_member_knows_itself_is_answered
     a_learner_joins_catches_up_and_is_promoted
+    a_learner_that_begins_with_a_snapshot_serves_when_somebody_asks_for_alarms
     the_leader_moves_only_when_it_is_asked_itself
     equal_members_have_equal_hashes
     a_snapshot_comes_whole_with_its_checksum
@@ -164,6 +166,34 @@ mod steps {
         .await;
         eventually("the new voter reads through the quorum", String::new, async || new.ping().await.ok())
             .await;
+    }
+
+    /// etcd 3.6 and 3.7 wait for another entry, where nobody writes for ever. If they do not any more, nobody need ask.
+    pub(crate) async fn a_learner_that_begins_with_a_snapshot_serves_when_somebody_asks_for_alarms(
+        version: &str,
+    ) {
+        const MANY: usize = 6000;
+        let mut cluster = Cluster::start_with(version, 1, &["--snapshot-count=500".to_owned()]).await;
+        let old = cluster.members[0].handle();
+        let writes = (0..MANY).map(async |_| old.put(b"foo", b"bar").await.unwrap());
+        futures::stream::iter(writes).buffer_unordered(64).for_each(async |_| ()).await;
+        let index = cluster.push();
+        let urls = [cluster.members[index].peer_url.clone()];
+        old.add_member(&urls, Role::Learner).await.unwrap();
+        cluster.run(index, "existing");
+        let new = cluster.members[index].handle();
+        let log = || cluster.members[index].log();
+        eventually("it has a snapshot", log, async || log().contains("applied snapshot").then_some(())).await;
+        if !version.starts_with("3.5") {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let alone = new.within(Duration::from_secs(1)).status().await;
+            assert!(alone.is_err(), "it serves by itself: {alone:?}");
+        }
+        eventually("the learner answers", log, async || {
+            old.alarms().await.unwrap();
+            new.within(Duration::from_secs(1)).status().await.ok()
+        })
+        .await;
     }
 
     pub(crate) async fn the_leader_moves_only_when_it_is_asked_itself(version: &str) {

@@ -23,6 +23,9 @@ use crate::{
 
 /// The largest cluster there is.
 const MAX_SIZE: usize = 7;
+/// How long a member that was silent must have answered before it counts as back if it ends again: one that is killed for its memory
+/// answers for a moment each time it starts.
+const STEADY: Duration = Duration::from_mins(1);
 
 /// Which cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,8 +59,8 @@ pub struct Memory {
     pub round: u64,
     /// The record of birth, and since when it is as it is.
     birth: Option<(Option<Birth>, Instant)>,
-    /// Since when members are silent.
-    silent: BTreeMap<MemberName, Instant>,
+    /// The members that are silent, or were a moment ago.
+    silent: BTreeMap<MemberName, Silence>,
     /// How far the members that join, or do not reach their peers, have come, and since when.
     stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
     /// The names that were sent to etcd as new members, and for which no pod was asked for.
@@ -74,6 +77,16 @@ pub struct Memory {
     pub changed: Vec<MemberChanged>,
     /// What was last told as metrics.
     pub figures: Option<ClusterFigures>,
+}
+
+/// Which run of a member's process: how often it was restarted before. None while it does not run.
+pub type Run = Option<i32>;
+
+/// That a member did not answer.
+struct Silence {
+    since: Instant,
+    /// When it answered first after that, and in which run.
+    broken: Option<(Instant, Run)>,
 }
 
 /// A complete look after which there was nothing to do.
@@ -155,14 +168,24 @@ impl Memory {
         }
     }
 
-    /// For how long a member is silent, now that it did not answer.
-    pub fn silent_for(&mut self, member: &MemberName, now: Instant) -> Duration {
-        now.duration_since(*self.silent.entry(member.clone()).or_insert(now))
+    /// For how long a member is silent, now that it did not answer in this run.
+    pub fn silent_for(&mut self, member: &MemberName, run: Run, now: Instant) -> Duration {
+        let silence =
+            self.silent.entry(member.clone()).or_insert_with(|| Silence { since: now, broken: None });
+        if let Some((at, before)) = silence.broken.take()
+            && (run == before || now.duration_since(at) >= STEADY)
+        {
+            silence.since = now;
+        }
+        now.duration_since(silence.since)
     }
 
-    /// A member answered.
-    pub fn heard(&mut self, member: &MemberName) {
-        self.silent.remove(member);
+    /// A member answered, in this run.
+    pub fn heard(&mut self, member: &MemberName, run: Run, now: Instant) {
+        let Some(silence) = self.silent.get_mut(member) else { return };
+        if silence.broken.is_none_or(|(_, before)| before != run) {
+            silence.broken = Some((now, run));
+        }
     }
 
     /// For how long each of these has come no further.
@@ -195,8 +218,8 @@ impl Memory {
     }
 
     /// Forgets members, and connections to addresses, that are no more.
-    pub fn keep_members(&mut self, names: &BTreeSet<MemberName>, addresses: &BTreeSet<String>) {
-        self.silent.retain(|name, _| names.contains(name));
+    pub fn keep_members(&mut self, exists: impl Fn(&MemberName) -> bool, addresses: &BTreeSet<String>) {
+        self.silent.retain(|name, _| exists(name));
         self.connections.retain(|address, _| addresses.contains(address));
     }
 
@@ -263,13 +286,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_counts_from_the_first_missing_answer_until_the_next_one() {
-        let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
-        assert_eq!(memory.silent_for(&member, Instant::now()), Duration::ZERO);
-        tokio::time::advance(Duration::from_secs(5)).await;
-        assert_eq!(memory.silent_for(&member, Instant::now()).as_secs(), 5);
-        memory.heard(&member);
-        assert_eq!(memory.silent_for(&member, Instant::now()), Duration::ZERO);
+    async fn silence_counts_from_the_first_missing_answer_and_goes_on_if_the_member_ends_again_at_once() {
+        let (first, second, none) = (Some(0), Some(1), None);
+        let table = [
+            ("it was only late", second, 5, second, 0),
+            ("it ended again", second, 5, none, 10),
+            ("it ended and was started again", second, 5, Some(2), 10),
+            ("it had been back for a while", second, 60, none, 0),
+        ];
+        for (title, run, heard_for, then, silent_for) in table {
+            let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
+            assert_eq!(memory.silent_for(&member, first, Instant::now()), Duration::ZERO);
+            tokio::time::advance(Duration::from_secs(5)).await;
+            assert_eq!(memory.silent_for(&member, none, Instant::now()).as_secs(), 5, "{title}");
+            memory.heard(&member, run, Instant::now());
+            tokio::time::advance(Duration::from_secs(heard_for)).await;
+            memory.heard(&member, run, Instant::now());
+            assert_eq!(memory.silent_for(&member, then, Instant::now()).as_secs(), silent_for, "{title}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use kube::{
         Controller,
         controller::{Action, Config, Error},
         reflector::{ObjectRef, Store},
+        utils::Backoff,
         watcher,
     },
 };
@@ -36,6 +37,9 @@ const CONCURRENCY: u16 = 32;
 const SWEEP: Duration = Duration::from_secs(30);
 /// After this time something that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// How long watches rest after a failure: at first, and at the longest.
+const REST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
 /// A resource that may not be readable.
 type Guarded = DeserializeGuard<EtcdCluster>;
@@ -86,6 +90,7 @@ async fn watch_clusters(place: &Where, context: &Arc<Context>, health: &Health, 
     let (gone, ended) = gone_or_stopped(stop);
     let rounds = controller
         .with_config(Config::default().concurrency(CONCURRENCY))
+        .trigger_backoff(Rest::default())
         .watches(pods, labelled, move |pod| of_pod.wake(&pod, clusters_of_pod(&pod)))
         // Without a selector: who has a name that we need does not carry our labels.
         .watches(services, config(), move |service| of_service.wake(&service, clusters_of_service(&service)))
@@ -190,6 +195,31 @@ async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) 
     }
 }
 
+/// How long the watches of a Controller rest after one of them failed; they rest together. The library's own rest grows with every
+/// failure of any of them to half a minute and as much again, and all of them fail whenever the API server is restarted: a cluster asked
+/// for then was not seen for more than a minute.
+#[derive(Default)]
+struct Rest {
+    failures: u32,
+}
+
+impl Iterator for Rest {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let longest = REST.0.saturating_mul(1 << self.failures.min(10)).min(REST.1);
+        self.failures = self.failures.saturating_add(1);
+        // Many operators that lost the same API server do not come back as one.
+        Some(longest.mul_f64(rand::random_range(0.5..1.0)))
+    }
+}
+
+impl Backoff for Rest {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
 /// A way to say that the kind is gone, and a signal for that and for the end.
 fn gone_or_stopped(stop: &Stop) -> (Arc<Notify>, Stop) {
     let gone = Arc::new(Notify::new());
@@ -242,6 +272,7 @@ async fn watch_not_yet(place: &Where, kind: Kind, context: &Arc<Context>, health
     let controller = Controller::new_with(api, watcher::Config::default().any_semantic(), resource);
     let (store, (gone, ended)) = (controller.store(), gone_or_stopped(stop));
     let rounds = controller
+        .trigger_backoff(Rest::default())
         .reconcile_all_on(terms(&context.leadership))
         .graceful_shutdown_on(ended.clone())
         .run(
@@ -307,6 +338,23 @@ mod tests {
             let service = serde_json::from_value(json!({"metadata": metadata})).unwrap();
             assert_eq!(clusters_of_service(&service), expected, "{metadata}");
         }
+    }
+
+    #[test]
+    fn watches_rest_longer_with_every_failure_but_never_long_and_begin_anew_after_an_answer() {
+        let mut rest = Rest::default();
+        let between = |rest: &mut Rest, low, high| {
+            let millis = rest.next().unwrap().as_millis();
+            assert!((low..=high).contains(&millis), "{millis} ms");
+        };
+        between(&mut rest, 100, 200);
+        between(&mut rest, 200, 400);
+        for _ in 0..40 {
+            rest.next();
+        }
+        between(&mut rest, 1000, 2000);
+        rest.reset();
+        between(&mut rest, 100, 200);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The API server is away for longer than a Lease lasts, and then DNS: clients of a cluster that has formed notice nothing, no member is
-//! removed for it, and what is to be done afterwards is done.
+//! The API server is away for longer than a Lease lasts, then DNS, which then gives old answers: clients of a cluster that has formed
+//! notice nothing, no member is removed for it, and what is to be done afterwards is done.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use e2e::{
     SOON,
     client::answered,
     etcd_cluster,
-    members::{living, one_cluster, replaced},
+    members::{one_cluster, replaced},
     operator, operator_pod,
-    pods::{restarts, which},
+    pods::{living, restarts, which},
+    says,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -59,6 +60,24 @@ async fn without_names(ns: &TestNamespace, ground: &Ground, load: &Running) -> a
     Ok(())
 }
 
+/// A member whose name nobody knows yet is waited for, and costs no other.
+async fn with_old_names(ns: &TestNamespace, ground: &Ground, load: &Running) -> anyhow::Result<()> {
+    let before = which(ns, "c").await?;
+    let old = ground.outdate_dns().await?;
+    let member = some_member(ns).await?;
+    ns.kubectl(&["delete", "pod", &member, "--wait=false"]).await?.success()?;
+    says(ns, "c", "Progressing", "WaitingForMemberJoined").await?;
+    answered(load, 400).await?;
+    let seen = says(ns, "c", "Progressing", "WaitingForMemberJoined").await?;
+    let ready = living(ns, "c").await?.iter().filter(|pod| check::pod_ready(Some(pod)).is_ok()).count();
+    ensure!(ready == 2, "{ready} are Ready, although a new name is not known: {seen:?}");
+    old.heal().await?;
+    one_cluster(ns, "c").await?;
+    let kept = which(ns, "c").await?.intersection(&before).count();
+    ensure!(kept == 2, "{kept} of {before:?} are left");
+    Ok(())
+}
+
 #[tokio::test]
 async fn clients_of_a_cluster_do_not_need_the_api_server_nor_dns() -> anyhow::Result<()> {
     let ground = Ground::alone().await?;
@@ -72,6 +91,7 @@ async fn clients_of_a_cluster_do_not_need_the_api_server_nor_dns() -> anyhow::Re
             answered(&load, 50).await?;
             without_api_server(&ns, &ground, &load).await?;
             without_names(&ns, &ground, &load).await?;
+            with_old_names(&ns, &ground, &load).await?;
             let verdict = load.finish().await?;
             println!("{verdict}");
             Ok(())

@@ -9,9 +9,9 @@ use e2e::{
     SOON,
     client::answered,
     etcd_cluster,
-    members::{living, no_member_twice, one_cluster, replaced},
+    members::{leader, let_lead, no_member_twice, one_cluster, replaced},
     operator, operator_pod,
-    pods::{leader, let_lead, node_of, which},
+    pods::{living, node_of, which},
     says,
 };
 use k8s_openapi::api::core::v1::Pod;

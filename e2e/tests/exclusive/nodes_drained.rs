@@ -1,5 +1,5 @@
-//! Every node is drained, restarted and taken into service again, one after the other, as for a new kernel. Under load; no
-//! acknowledged write is lost, and there is a quorum all the time.
+//! Every node is drained, restarted and taken into service again, one after the other, as for a new kernel, and then two at once. Under
+//! load; no acknowledged write is lost, and there is a quorum all the time.
 
 use std::{
     collections::BTreeSet,
@@ -13,9 +13,9 @@ use e2e::{
     SOON,
     client::answered,
     condition, etcd_cluster,
-    members::{living, one_cluster},
+    members::one_cluster,
     operator,
-    pods::node_of,
+    pods::{living, node_of},
     running,
 };
 use testbed::{
@@ -63,6 +63,17 @@ async fn drain(ns: &TestNamespace, node: Node) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The budget lets the members of two nodes go one after the other, each when the one before has been replaced.
+async fn two_at_once(ns: &TestNamespace, ground: &Ground) -> anyhow::Result<()> {
+    let way = ground.detour(Node(3))?;
+    let maintained = [Node(1), Node(2)].map(|node| ground.maintain(node));
+    tokio::try_join!(drain(ns, Node(1)), drain(ns, Node(2)))?;
+    for node in maintained {
+        node.heal().await?;
+    }
+    Ok(way.heal().await?)
+}
+
 /// Who tolerates a node that takes nobody any more is placed there.
 async fn tolerated(ns: &TestNamespace, node: Node) -> anyhow::Result<()> {
     let policy = format!(
@@ -77,7 +88,8 @@ async fn tolerated(ns: &TestNamespace, node: Node) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn every_node_is_drained_and_restarted_in_turn_and_there_is_always_a_quorum() -> anyhow::Result<()> {
+async fn every_node_is_drained_and_restarted_in_turn_then_two_at_once_and_there_is_always_a_quorum()
+-> anyhow::Result<()> {
     let ground = Ground::alone().await?;
     TestCase::of("nodes_drained")
         .deadline(Duration::from_mins(7))
@@ -102,6 +114,8 @@ async fn every_node_is_drained_and_restarted_in_turn_and_there_is_always_a_quoru
                 // On to the next without a look whether the cluster is whole again: the budget has to know.
                 answered(&load, 50).await?;
             }
+            two_at_once(&ns, &ground).await?;
+            answered(&load, 50).await?;
             let verdict = load.finish().await?;
             println!("{verdict}");
             one_cluster(&ns, "c").await?;

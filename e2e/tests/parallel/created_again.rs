@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, ensure};
 use e2e::{
     SOON, etcd_cluster,
-    members::{living, one_cluster},
+    members::{member, one_cluster},
     operator,
-    pods::member,
+    pods::living,
     running,
 };
 use k8s_openapi::api::core::v1::Pod;

@@ -7,8 +7,9 @@ use e2e::{
     LONG, SOON,
     client::{loaded, verdict},
     client_pod, etcd_cluster,
-    members::{by_hand, identities, living, one_cluster, replaced},
-    told, until_said,
+    members::{by_hand, identities, one_cluster, replaced},
+    pods::living,
+    says, told,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -75,7 +76,7 @@ async fn members_added_and_removed_with_etcdctl_are_named_left_alone_removed_or_
             ns.exec("stranger", &["/bin/sh", "-c", &format!("echo '{others}' >/data/others")])
                 .await?
                 .success()?;
-            let seen = until_said(&ns, "c", "Progressing", |seen| seen.reason == "ForeignMember").await?;
+            let seen = says(&ns, "c", "Progressing", "ForeignMember").await?;
             ensure!(seen.message.contains("stranger"), "{seen:?}");
             by_hand(&ns, "c", &["remove", &added(&said)?]).await?;
             ns.remove::<Pod>("stranger").await?;
@@ -84,7 +85,7 @@ async fn members_added_and_removed_with_etcdctl_are_named_left_alone_removed_or_
             // One that never starts.
             let said = by_hand(&ns, "c", &["add", "nobody", "--peer-urls=http://192.0.2.1:2380"]).await?;
             let id = added(&said)?;
-            let seen = until_said(&ns, "c", "Progressing", |seen| seen.reason == "UnknownMember").await?;
+            let seen = says(&ns, "c", "Progressing", "UnknownMember").await?;
             ensure!(seen.message.contains(&id), "{id} is not in {seen:?}");
             told(&ns, "Member Removed", &format!("Existing member {id} removed from the cluster")).await?;
             lists(&ns, 3).await?;

@@ -7,8 +7,10 @@ use e2e::{
     LONG,
     client::{Retrying, loaded, verdict},
     etcd_cluster,
-    members::{leader, living, one_cluster},
-    operator_replicas, told,
+    members::{leader, one_cluster},
+    operator_replicas,
+    pods::living,
+    told,
 };
 use kube::ResourceExt;
 use testbed::kit::{TestCase, TestNamespace};
@@ -27,12 +29,12 @@ async fn a_lost_leader_costs_at_most_one_term_and_no_write_of_a_client_that_retr
             // A machine that is too busy for heartbeats has elections of its own, now and then. What we do wrong we do every time.
             let mut rises = Vec::new();
             while rises.len() < 3 && rises.iter().all(|rise| *rise > 1) {
-                let (before, lost) = leader(&ns, "c").await?;
+                let first = leader(&ns, "c", None).await?;
+                let lost = first.pod.name_any();
                 ns.kubectl(&["delete", "pod", &lost, "--wait=false"]).await?.success()?;
                 one_cluster(&ns, "c").await?;
                 ensure!(!names(&ns).await?.contains(&lost), "{lost} is still there");
-                let (after, _) = leader(&ns, "c").await?;
-                rises.push(after.saturating_sub(before));
+                rises.push(leader(&ns, "c", None).await?.term.saturating_sub(first.term));
                 let replacing = format!("The dead member {lost} is being replaced");
                 told(&ns, "Replacing Dead Member", &replacing).await?;
             }
@@ -52,7 +54,7 @@ async fn two_of_five_lost_at_once_are_replaced_and_what_changed_without_an_opera
         .deadline(LONG)
         .run(async |ns| {
             let load = loaded(&ns, &etcd_cluster("c", 5, "3.6.14")).await?;
-            let (_, leads) = leader(&ns, "c").await?;
+            let leads = leader(&ns, "c", None).await?.pod.name_any();
             let follows = names(&ns).await?.into_iter().find(|name| *name != leads).unwrap_or_default();
             let force = ["delete", "pod", &leads, &follows, "--force", "--grace-period=0", "--wait=false"];
             ns.kubectl(&force).await?.success()?;

@@ -1,9 +1,11 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
+mod bad_lines;
 mod created_again;
 mod deletion;
 mod fakes_tell_the_truth;
 mod history;
+mod idle;
 mod interference;
 mod launcher_refusal;
 mod losses;

@@ -9,9 +9,9 @@ use e2e::{
     SOON, Seen,
     client::answered,
     condition, etcd_cluster,
-    members::{living, one_cluster, replaced},
+    members::{leader, one_cluster, replaced},
     operator, operator_pod,
-    pods::{leader, which},
+    pods::{living, which},
     says,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -57,11 +57,11 @@ async fn the_leader_loses_its_peers(
     ground: &Ground,
     load: &Running,
 ) -> anyhow::Result<()> {
-    let first = leader(ns, "c", None).await?.name_any();
+    let first = leader(ns, "c", None).await?.pod.name_any();
     let places = places(ns, ground).await?;
     let (led, followed): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.pod.name_any() == first);
     let cuts = cut_from(led.first().context("no leader")?, &followed)?;
-    let second = leader(ns, "c", Some(&first)).await?.name_any();
+    let second = leader(ns, "c", Some(&first)).await?.pod.name_any();
     let unready = |pod: Option<&Pod>| match check::pod_ready(pod) {
         Ok(_) => Err("it is Ready".to_owned()),
         Err(_) => Ok(()),

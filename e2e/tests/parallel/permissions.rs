@@ -7,9 +7,9 @@ use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{
     SOON, etcd_cluster,
-    members::{living, one_cluster},
+    members::{member, one_cluster},
     operator, operator_pod,
-    pods::{member, restarts, which},
+    pods::{living, restarts, which},
     running, says,
 };
 use kube::ResourceExt;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail, ensure};
-use e2e::{SOON, etcd_cluster, members::living, operator, running, says};
+use e2e::{SOON, etcd_cluster, operator, pods::living, running, says};
 use k8s_openapi::api::{
     core::v1::{Pod, PodSpec},
     policy::v1::PodDisruptionBudget,

@@ -6,8 +6,10 @@ use std::{collections::BTreeMap, fmt::Debug};
 use anyhow::{Context as _, ensure};
 use e2e::{
     SOON, client_pod, etcdctl,
-    members::{identities, living, restarted_and_ready},
-    operator, running, until_said,
+    members::{identities, restarted_and_ready},
+    operator,
+    pods::living,
+    running, says,
 };
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -153,7 +155,7 @@ async fn what_a_user_deletes_or_edits_comes_back_and_the_members_stay() -> anyho
         // Without its owner it is not ours to touch, and its data is not gone for that.
         let owners = serde_json::json!({"metadata": {"ownerReferences": pod.metadata.owner_references}});
         patch(&ns, &object, r#"{"metadata": {"ownerReferences": null}}"#).await?;
-        let seen = until_said(&ns, "c", "Progressing", |seen| seen.reason == "PodDisowned").await?;
+        let seen = says(&ns, "c", "Progressing", "PodDisowned").await?;
         ensure!(seen.message.contains(&pod.name_any()), "{seen:?}");
         patch(&ns, &object, &owners.to_string()).await?;
         let cluster = running(&ns, "c").await?;

@@ -1,16 +1,18 @@
-//! Members that stand still under load: one of three, which clients soon notice no more, and two of three, which are waited for.
+//! Members that stand still under load: one of three, which clients soon notice no more, and two of three, which are waited for. And one
+//! that is killed for its memory whenever it starts.
 
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use e2e::{
     LONG, SOON,
     client::{answered, loaded, verdict},
     etcd_cluster,
-    members::{identities, leader, one_cluster},
-    until_said,
+    members::{identities, leader, one_cluster, replaced},
+    says, told,
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt as _;
 use testbed::{
     faults::Ground,
     kit::{TestCase, TestNamespace, wait_for_all},
@@ -38,12 +40,12 @@ async fn silent_members_are_kept_from_clients_and_waited_for_and_without_a_quoru
         .run(async |ns| {
             let load = loaded(&ns, &etcd_cluster("c", 3, "3.6.14")).await?;
             let (ground, members) = (Ground::here()?, identities(&ns, "c").await?);
-            let (_, silent) = leader(&ns, "c").await?;
+            let silent = leader(&ns, "c", None).await?.pod.name_any();
             let frozen = ground.place(ns.name(), &silent).await?.freeze("etcd")?;
             let since = Instant::now();
             withdrawn(&ns, &silent).await?;
             println!("clients were led to a silent leader for {:.1} s", since.elapsed().as_secs_f64());
-            until_said(&ns, "c", "Progressing", |seen| seen.reason == "WaitingForMemberBack").await?;
+            says(&ns, "c", "Progressing", "WaitingForMemberBack").await?;
             answered(&load, 50).await?;
             frozen.heal().await?;
             one_cluster(&ns, "c").await?;
@@ -54,7 +56,7 @@ async fn silent_members_are_kept_from_clients_and_waited_for_and_without_a_quoru
             for victim in members.keys().take(2) {
                 frozen.push(ground.place(ns.name(), victim).await?.freeze("etcd")?);
             }
-            let lost = until_said(&ns, "c", "Available", |seen| seen.reason == "WaitingForQuorum").await?;
+            let lost = says(&ns, "c", "Available", "WaitingForQuorum").await?;
             ensure!(lost.status == "False" && lost.message.contains("only 1 of 3"), "{lost:?}");
             for victim in members.keys().take(2) {
                 ground.place(ns.name(), victim).await?.kill("etcd")?;
@@ -62,6 +64,36 @@ async fn silent_members_are_kept_from_clients_and_waited_for_and_without_a_quoru
             drop(frozen);
             one_cluster(&ns, "c").await?;
             ensure!(identities(&ns, "c").await? == members, "somebody was replaced");
+            verdict(load).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Less than etcd needs to start, and more than those who start it need.
+const TOO_LITTLE: u64 = 12 << 20;
+
+#[tokio::test]
+async fn a_member_killed_for_its_memory_again_and_again_is_named_and_replaced_when_its_time_is_over()
+-> anyhow::Result<()> {
+    TestCase::of("starved")
+        .deadline(LONG)
+        .run(async |ns| {
+            let soon = "spec: {memberReplacement: {graceSeconds: 30}, ";
+            let load = loaded(&ns, &etcd_cluster("c", 3, "3.6.14").replace("spec: {", soon)).await?;
+            let members = identities(&ns, "c").await?;
+            let victim = members.keys().next().context("no members")?;
+            let starved = Ground::here()?.place(ns.name(), victim).await?.starve("etcd", TOO_LITTLE)?;
+            let seen = says(&ns, "c", "Progressing", "MemberCrashing").await?;
+            ensure!(seen.message.contains(victim.as_str()), "{seen:?}");
+            replaced(&ns, "c", victim).await?;
+            told(&ns, "Replacing Dead Member", &format!("The dead member {victim} is being replaced"))
+                .await?;
+            one_cluster(&ns, "c").await?;
+            let now = identities(&ns, "c").await?;
+            let kept = members.iter().filter(|(name, id)| now.get(*name) == Some(id)).count();
+            ensure!(kept == 2, "of {members:?} only {kept} are left: {now:?}");
+            drop(starved);
             verdict(load).await?;
             Ok(())
         })

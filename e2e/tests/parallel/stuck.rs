@@ -6,7 +6,8 @@ use e2e::{
     LONG, SOON,
     client::{loaded, verdict},
     etcd_cluster,
-    members::{identities, living, one_cluster, replaced},
+    members::{identities, one_cluster, replaced},
+    pods::living,
     told,
 };
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};

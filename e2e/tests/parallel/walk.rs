@@ -9,8 +9,9 @@ use e2e::{
     LONG,
     client::{answered, loaded, verdict},
     etcd_cluster,
-    members::{living, one_cluster},
-    until_said,
+    members::one_cluster,
+    pods::living,
+    says,
 };
 use kube::ResourceExt as _;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -82,7 +83,7 @@ async fn a_cluster_walks_from_one_member_to_seven_and_back_under_load_and_loses_
         }
         // On its way to six it is called back.
         ask_for(&ns, How::Scale, 6).await?;
-        until_said(&ns, "c", "Scaling", |seen| seen.reason == "Scaling up").await?;
+        says(&ns, "c", "Scaling", "Scaling up").await?;
         ask_for(&ns, How::Patch, 1).await?;
         one_cluster(&ns, "c").await?;
         verdict(load).await?;

@@ -1,9 +1,14 @@
-//! A fault: the cluster's DNS does not answer.
+//! Faults: the cluster's DNS does not answer, or gives old answers.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 
-use super::{Broken, Fault, FaultError, Ground, PATIENCE, process::Frozen};
+use super::{
+    Broken, Fault, FaultError, Ground, PATIENCE,
+    network::{Cut, Peer, Way},
+    place::Place,
+    process::Frozen,
+};
 use crate::kit::{call, wait_for};
 
 /// DNS whose servers stand still. After some seconds they are not Ready, and questions are refused instead of lost.
@@ -13,15 +18,34 @@ pub struct Silent {
     servers: Vec<Broken<Frozen>>,
 }
 
+/// DNS whose servers hear of nothing new, and go on to tell what they know.
+#[derive(Debug)]
+pub struct Old {
+    servers: Vec<Broken<Cut>>,
+}
+
 impl Ground {
     /// Lets every DNS server stand still.
     pub async fn silence_dns(&self) -> Result<Broken<Silent>, FaultError> {
+        let servers = self.dns_servers().await?;
+        let servers = servers.iter().map(|server| server.freeze("coredns")).collect::<Result<_, _>>()?;
+        Ok(Broken::new(Silent { ground: self.clone(), servers }))
+    }
+
+    /// Keeps every DNS server from hearing of anything new.
+    pub async fn outdate_dns(&self) -> Result<Broken<Old>, FaultError> {
+        // By the address of the Service, as the servers see it.
+        let news = Peer::Address(self.layout.instance.network().api_service().into());
+        let servers = self.dns_servers().await?;
+        let servers = servers.iter().map(|server| server.cut(Way::Both, news)).collect::<Result<_, _>>()?;
+        Ok(Broken::new(Old { servers }))
+    }
+
+    async fn dns_servers(&self) -> Result<Vec<Place>, FaultError> {
         let pods: Api<Pod> = Api::namespaced(self.cluster().await?.client(), "kube-system");
         let labels = ListParams::default().labels("k8s-app=kube-dns");
         let pods = call("list the DNS servers", pods.list(&labels)).await?;
-        let servers =
-            pods.into_iter().map(|pod| self.place_of(pod)?.freeze("coredns")).collect::<Result<_, _>>()?;
-        Ok(Broken::new(Silent { ground: self.clone(), servers }))
+        pods.into_iter().map(|pod| self.place_of(pod)).collect()
     }
 
     /// Waits until every DNS server is there.
@@ -43,5 +67,14 @@ impl Fault for Silent {
             server.heal_again().await?;
         }
         self.ground.dns_works().await
+    }
+}
+
+impl Fault for Old {
+    async fn heal(&self) -> Result<(), FaultError> {
+        for server in &self.servers {
+            server.heal_again().await?;
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! | the API server, its etcd, the controllers, the registry | [`control`] |
 //! | a pod's network | [`network`] |
 //! | a process in a pod | [`process`] |
+//! | a pod's memory | [`memory`] |
 //! | a volume | [`volume`] |
 //! | DNS | [`dns`] |
 //!
@@ -14,6 +15,7 @@
 
 pub mod control;
 pub mod dns;
+pub mod memory;
 mod mend;
 pub mod network;
 pub mod node;
@@ -162,9 +164,7 @@ impl<F: Fault> Broken<F> {
         self.0 = None;
         Ok(())
     }
-}
 
-impl<F: Fault> Broken<F> {
     /// Heals it, as a part of something else that may be healed more than once.
     async fn heal_again(&self) -> Result<(), FaultError> {
         match &self.0 {

@@ -1,4 +1,5 @@
-//! A fault: packets of a pod are dropped, in one direction or both, to one peer or to all.
+//! Faults: packets of a pod are dropped, in one direction or both, to one peer or to all; or its line is bad, and loses some and delays
+//! the others.
 //!
 //! The rules are in the pods' own network namespaces, and go with them. Between two pods they are at both ends: on its way through
 //! a Service a packet has the peer's address only at the peer.
@@ -46,27 +47,65 @@ pub struct Cut {
     networks: Vec<File>,
 }
 
+/// How bad a line is.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// How many of a hundred packets are lost, in each direction.
+    pub lost: u8,
+    /// How many kilobits leave the pod in a second. The others wait their turn, for half a second at the most: this kernel has no other
+    /// way to delay them.
+    pub kilobits: u32,
+}
+
+/// A pod with a bad line.
+#[derive(Debug)]
+pub struct BadLine {
+    /// The lost ones, and in which network.
+    lost: Broken<Cut>,
+    network: File,
+}
+
+/// What pods call their line.
+const DEVICE: &str = "eth0";
+
 /// Names tables of rules that no two cuts share, also of two tests at the same time.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Place {
     /// Drops packets between this pod and others.
     pub fn cut(&self, way: Way, peer: Peer<'_>) -> Result<Broken<Cut>, FaultError> {
-        let table = format!("fault_{}_{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut ends = vec![(self.network()?, way, drops(self, peer)?)];
         if let Peer::Pod(other) = peer {
             ends.push((other.network()?, opposite(way), drops(other, Peer::Pod(self))?));
         }
-        let mut cut = Broken::new(Cut { table: table.clone(), networks: Vec::new() });
-        for (network, way, drops) in ends {
-            let rules = rules(&table, way, &drops);
-            nft(&network, &rules)?;
-            if let Some(cut) = &mut cut.0 {
-                cut.networks.push(network);
-            }
-        }
-        Ok(cut)
+        drop_at(ends)
     }
+
+    /// Gives this pod a bad line.
+    pub fn worsen(&self, line: Line) -> Result<Broken<BadLine>, FaultError> {
+        let some = |way: &str| format!("{way} != lo numgen random mod 100 < {}", line.lost);
+        let lost = drop_at(vec![(self.network()?, Way::Both, [some("iifname"), some("oifname")])])?;
+        let bad = BadLine { lost, network: self.network()? };
+        let rate = format!("{}kbit", line.kilobits);
+        bad.tc(&[
+            "replace", "dev", DEVICE, "root", "tbf", "rate", &rate, "burst", "3000", "latency", "500ms",
+        ])?;
+        Ok(Broken::new(bad))
+    }
+}
+
+/// Drops packets at these ends, each in its network.
+fn drop_at(ends: Vec<(File, Way, [String; 2])>) -> Result<Broken<Cut>, FaultError> {
+    let table = format!("fault_{}_{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let mut cut = Broken::new(Cut { table: table.clone(), networks: Vec::new() });
+    for (network, way, drops) in ends {
+        let rules = rules(&table, way, &drops);
+        nft(&network, &rules)?;
+        if let Some(cut) = &mut cut.0 {
+            cut.networks.push(network);
+        }
+    }
+    Ok(cut)
 }
 
 impl Fault for Cut {
@@ -76,6 +115,21 @@ impl Fault for Cut {
             nft(network, &format!("add table inet {0}; delete table inet {0}", self.table))?;
         }
         Ok(())
+    }
+}
+
+impl BadLine {
+    fn tc(&self, arguments: &[&str]) -> Result<(), FaultError> {
+        let mut command = within(&self.network);
+        here(command.args(["tc", "qdisc"]).args(arguments)).map(drop)
+    }
+}
+
+impl Fault for BadLine {
+    async fn heal(&self) -> Result<(), FaultError> {
+        self.lost.heal_again().await?;
+        // Without an error where there is none any more.
+        self.tc(&["replace", "dev", DEVICE, "root", "pfifo"])
     }
 }
 
@@ -126,7 +180,14 @@ fn rules(table: &str, way: Way, [incoming, outgoing]: &[String; 2]) -> String {
 
 /// Runs nft in a network, all of it or nothing.
 fn nft(network: &File, script: &str) -> Result<(), FaultError> {
+    here(within(network).args(["nft", script])).map(drop)
+}
+
+/// A command in a network.
+fn within(network: &File) -> Command {
     // Through this process's list of open files: the pod's own may be gone.
     let namespace = format!("--net=/proc/{}/fd/{}", process::id(), network.as_raw_fd());
-    here(Command::new("nsenter").arg(namespace).args(["--", "nft", script])).map(drop)
+    let mut command = Command::new("nsenter");
+    command.args([&namespace, "--"]);
+    command
 }

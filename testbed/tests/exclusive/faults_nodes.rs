@@ -103,6 +103,8 @@ async fn a_rebooted_node_has_its_disks_and_a_lost_one_comes_back_without() -> an
         ensure!(starts(&ns, "empty").await? == 2, "the emptyDir is not what it was");
         ensure!(starts(&ns, "disk").await? == 2, "the disk is not what it was");
 
+        unplugged(&ns, &ground).await?;
+
         let places = both(&ns, &ground).await?;
         let lost = ground.lose(NODE)?;
         let nodes: Api<NodeObject> = Api::all(ns.client());
@@ -116,6 +118,19 @@ async fn a_rebooted_node_has_its_disks_and_a_lost_one_comes_back_without() -> an
         disk_is_missed(&ns).await
     })
     .await
+}
+
+/// What is on a node without a cable goes on, and nobody reaches it.
+async fn unplugged(ns: &TestNamespace, ground: &Ground) -> anyhow::Result<()> {
+    let [empty, _] = both(ns, ground).await?;
+    let process = empty.process("shell")?;
+    let cut = ground.unplug(NODE)?;
+    ensure!(ns.exec("empty", &["true"]).await.is_err(), "a node without a cable is reached");
+    ensure!(process.is_alive(), "the cable took the power with it");
+    cut.heal().await?;
+    ensure!(ns.exec("empty", &["true"]).await?.code == 0, "the node is not reached again");
+    ensure!(process.is_alive(), "it did not go on");
+    Ok(())
 }
 
 /// The pod on the disk that is gone does not start on something else.

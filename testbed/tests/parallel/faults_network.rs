@@ -1,14 +1,16 @@
 //! A pod's network can be cut in one direction or both, to one peer or to all, and is whole again afterwards.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use testbed::{
     faults::{
         Ground,
-        network::{Peer, Way},
+        network::{Line, Peer, Way},
         place::Place,
     },
-    kit::{PodSecurity, TestCase, TestNamespace, check, wait_for},
+    kit::{Exec, PodSecurity, TestCase, TestNamespace, check, wait_for},
 };
 
 use crate::{SOON, script_pod};
@@ -88,7 +90,50 @@ async fn packets_are_dropped_in_the_direction_that_was_cut_and_pass_when_it_heal
             drop(cut);
             ensure!(talks(&ns, "b", &a.address()?, 5002).await?, "a cut that was dropped has not healed");
 
+            let cut = a.cut(Way::In, Peer::Port(5001))?;
+            ensure!(!talks(&ns, "b", &a.address()?, 5001).await?, "the port that was cut answers");
+            ensure!(talks(&ns, "b", &a.address()?, 5002).await?, "another port does not answer");
+            cut.heal().await?;
+            ensure!(talks(&ns, "b", &a.address()?, 5001).await?, "the port does not answer again");
+
             all_of_it(&ns, &ground, &a).await
+        })
+        .await
+}
+
+/// How long it takes `a` to send so many bytes and to hear them again.
+async fn repeated(ns: &TestNamespace, to: &str, bytes: usize) -> anyhow::Result<Duration> {
+    let send = format!("head -c {bytes} /dev/zero | nc -w 100 {to} 5001 | head -c {bytes} | wc -c");
+    let (begun, how) = (Instant::now(), Exec { deadline: 2 * SOON, ..Exec::default() });
+    let heard = ns.exec_with("a", &["sh", "-c", &send], how).await?;
+    ensure!(heard.stdout.trim() == bytes.to_string(), "{heard:?}");
+    Ok(begun.elapsed())
+}
+
+/// How many packets `a` had to send a second time.
+async fn sent_again(ns: &TestNamespace) -> anyhow::Result<u64> {
+    let count = "grep ^Tcp: /proc/net/snmp | tail -n 1 | cut -d ' ' -f 13";
+    Ok(ns.exec("a", &["sh", "-c", count]).await?.success()?.trim().parse()?)
+}
+
+#[tokio::test]
+async fn a_bad_line_loses_and_delays_and_is_a_good_one_when_it_heals() -> anyhow::Result<()> {
+    TestCase::of("a_bad_line_loses_and_delays_and_is_a_good_one_when_it_heals")
+        .pod_security(PodSecurity::Restricted)
+        .run(async |ns| {
+            let (_, a, b) = two_talkers(&ns).await?;
+            let line = a.worsen(Line { lost: 99, kilobits: 1_000_000 })?;
+            ensure!(!talks(&ns, "a", &b.address()?, 5001).await?, "nothing is lost");
+            line.heal().await?;
+            let line = a.worsen(Line { lost: 0, kilobits: 200 })?;
+            let slow = repeated(&ns, &b.address()?, 100_000).await?;
+            ensure!(slow > Duration::from_secs(3), "eight hundred thousand bits came in {slow:?}");
+            line.heal().await?;
+            ensure!(talks(&ns, "a", &b.address()?, 5001).await?, "a and b do not talk again");
+            let (line, before) = (a.worsen(Line { lost: 30, kilobits: 100_000 })?, sent_again(&ns).await?);
+            repeated(&ns, &b.address()?, 20_000).await?;
+            ensure!(sent_again(&ns).await? > before, "nothing was lost");
+            Ok(line.heal().await?)
         })
         .await
 }
@@ -106,7 +151,7 @@ async fn all_of_it(ns: &TestNamespace, ground: &Ground, a: &Place) -> anyhow::Re
     let cut = a.cut(Way::Both, Peer::OtherMachines)?;
     ensure!(!control_talks(ns, control).await?, "a reaches another machine through the cut");
     // Longer than the probe is patient with it.
-    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
     check::pod_ready(Some(&ns.api::<Pod>().get("a").await?)).map_err(anyhow::Error::msg)?;
     cut.heal().await?;
 

@@ -131,6 +131,8 @@ struct World {
     opened: usize,
     /// Whether learners come no further than they are.
     lagging: bool,
+    /// Whether learners answer nobody until there is another entry in the log.
+    waiting: bool,
 }
 
 /// All of etcd. All clones are one.
@@ -249,6 +251,11 @@ impl Etcd {
         });
     }
 
+    /// Lets learners begin with a snapshot where nobody writes: they answer nobody until there is another entry in the log.
+    pub fn let_learners_wait(&self) {
+        self.change(|world| world.waiting = true);
+    }
+
     /// How many connections were ever opened.
     #[must_use]
     pub fn opened(&self) -> usize {
@@ -278,6 +285,16 @@ impl Etcd {
 }
 
 impl World {
+    /// Learners that run hear of another entry in the log.
+    fn hear(&mut self) {
+        let learners =
+            self.clusters.values().flat_map(|cluster| cluster.members.values()).filter(|it| it.learner);
+        let learners: BTreeSet<u64> = learners.map(|learner| learner.id).collect();
+        if self.processes.values().any(|process| process.serves && learners.contains(&process.log.member)) {
+            self.waiting = false;
+        }
+    }
+
     /// A start on data: as the one that wrote it, unless that one was removed.
     fn again(&self, log: Log) -> Result<Log, String> {
         let cluster = self.clusters.get(&log.cluster).ok_or("its cluster is unknown")?;

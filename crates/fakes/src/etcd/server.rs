@@ -51,6 +51,9 @@ impl Node {
                 .ok_or(Missing::Everything)?;
             let up = world.up(process.log.cluster);
             let cluster = world.clusters.get_mut(&process.log.cluster).ok_or(Missing::Everything)?;
+            if world.waiting && cluster.members.get(&process.log.member).is_some_and(|entry| entry.learner) {
+                return Err(Missing::Everything);
+            }
             match act(cluster, &process, &up) {
                 Ok(done) => Ok(Ok(done)),
                 Err(Refused::Because(code, words)) => Ok(Err(Status::new(code, words))),
@@ -260,8 +263,14 @@ impl Maintenance for Node {
     async fn alarm(&self, _request: Request<rpc::AlarmRequest>) -> Answer<rpc::AlarmResponse> {
         let looked = self.look(|cluster, process, _| {
             voter(cluster, process)?;
+            through_quorum(cluster)?;
+            // Also a question about alarms is an entry in the log.
+            cluster.index += 1;
             Ok(rpc::AlarmResponse { header: Some(header(cluster, process)), alarms: Vec::new() })
         });
+        if let Ok(Ok(_)) = looked {
+            self.etcd.change(super::World::hear);
+        }
         self.answer(looked).await
     }
 

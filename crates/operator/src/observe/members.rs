@@ -12,7 +12,7 @@ use launch::MemberName;
 use planner::{Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod};
 use tokio::time::{Instant, timeout};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Run};
 
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,22 +41,22 @@ impl Heard {
     pub(super) fn remember(self, observed: &mut Observed, memory: &mut Memory) {
         let addresses: BTreeSet<String> = self.connections.keys().cloned().collect();
         memory.connections.extend(self.connections);
-        let names: BTreeSet<MemberName> =
-            observed.own_pods().filter_map(|pod| pod.name.parse().ok()).collect();
-        memory.keep_members(&names, &addresses);
+        let runs: BTreeMap<MemberName, Run> =
+            observed.own_pods().filter_map(|pod| Some((pod.name.parse().ok()?, run(pod)))).collect();
+        memory.keep_members(|name| runs.contains_key(name), &addresses);
         let now = Instant::now();
         let mut answers: BTreeMap<MemberName, Result<Answer, String>> = self.answers.into_iter().collect();
         let mut members = BTreeMap::new();
-        for name in names {
+        for (name, run) in runs {
             let seen = match answers.remove(&name) {
                 Some(Ok(answer)) => {
-                    memory.heard(&name);
+                    memory.heard(&name, run, now);
                     SeenMember::Known(answer)
                 }
-                Some(Err(why)) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) },
+                Some(Err(why)) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, run, now) },
                 None => {
                     let why = "its container does not run".to_owned();
-                    SeenMember::Unknown { why, silent_for: memory.silent_for(&name, now) }
+                    SeenMember::Unknown { why, silent_for: memory.silent_for(&name, run, now) }
                 }
             };
             members.insert(name, seen);
@@ -80,6 +80,11 @@ fn unfinished(members: &BTreeMap<MemberName, SeenMember>) -> BTreeMap<MemberId, 
             (member.id, (member.clone(), own.map_or(0, |own| own.applied.unwrap_or(own.raft_index))))
         })
         .collect()
+}
+
+/// Which run of its etcd a pod is in.
+fn run(pod: &SeenPod) -> Run {
+    pod.etcd().filter(|etcd| etcd.state == ContainerState::Running).map(|etcd| etcd.restarts)
 }
 
 /// The way to each member that can be asked, by its pod's name.
@@ -108,21 +113,40 @@ pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, co
         }
         asked.push((name, member, if formed || ready { PATIENCE } else { PATIENCE_FORMING }));
     }
-    let answers = asked.into_iter().map(|(name, member, patience)| async move {
+    let answers = asked.iter().map(async |(name, member, patience)| {
         let answer = match member {
-            Ok(member) => ask_one(&member, patience).await,
-            Err(why) => Err(why),
+            Ok(member) => ask_one(member, *patience).await,
+            Err(why) => Err(why.clone()),
         };
-        (name, answer)
+        (name.clone(), answer)
     });
-    Heard { answers: join_all(answers).await, connections }
+    let answers = join_all(answers).await;
+    if let Some(through) = whom_to_move(&answers) {
+        let handle =
+            asked.iter().find(|(name, ..)| name == through).and_then(|(_, member, _)| member.as_ref().ok());
+        if let Some(handle) = handle {
+            // An entry in etcd's log that changes nothing. That it was written is enough, whatever the answer.
+            let _ = handle.within(PATIENCE).alarms().await;
+        }
+    }
+    Heard { answers, connections }
+}
+
+/// Through whom etcd's log has to be moved on, so that one that joins begins to serve. One whose first data is a snapshot of more than
+/// 5,000 entries does not until it hears of another entry (etcd 3.6 and 3.7, which do not count what a snapshot brings as applied), and where nobody writes there is none.
+fn whom_to_move(answers: &[(MemberName, Result<Answer, String>)]) -> Option<&MemberName> {
+    let joins = |answer: &Answer| answer.members.iter().any(|member| member.learner || member.name.is_none());
+    let silent = answers.iter().any(|(_, answer)| answer.is_err());
+    let knows = |answer: &Answer| answer.linearizable && joins(answer);
+    let mut through = answers.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(knows));
+    through.next().map(|(name, _)| name).filter(|_| silent)
 }
 
 /// The member of a pod that runs, where it listens, and whether it is ready. By address, not by name: the operator need not be able to
 /// resolve the cluster's names, and an address that etcd itself would tell is not believed.
 fn whom_to_ask(pod: &SeenPod) -> Option<(MemberName, String, bool)> {
-    let runs = pod.etcd().is_some_and(|etcd| etcd.state == ContainerState::Running);
-    let ip: IpAddr = pod.ip.as_deref().filter(|_| runs)?.parse().ok()?;
+    run(pod)?;
+    let ip: IpAddr = pod.ip.as_deref()?.parse().ok()?;
     let host = match ip {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
@@ -226,6 +250,34 @@ mod tests {
             cluster: etcd_admin::ClusterId(cluster),
             answered_by: etcd_admin::MemberId(answered_by),
             members: vec![listed],
+        }
+    }
+
+    #[test]
+    fn the_log_is_moved_on_only_for_one_that_joins_and_is_silent() {
+        let list = |learner, name: Option<&str>| {
+            let mut answer = answer(&status(), Some(&list(12, 1)), true);
+            answer.members.push(ListedMember {
+                id: MemberId(2),
+                name: name.map(str::to_owned),
+                peer_urls: vec![],
+                learner,
+            });
+            answer
+        };
+        let behind = |answer: Answer| Answer { linearizable: false, ..answer };
+        let table = [
+            ("a learner is silent", list(true, None), false, true),
+            ("one that was added is silent", list(false, None), false, true),
+            ("a voter is silent", list(false, Some("a-2")), false, false),
+            ("a learner answers", list(true, Some("a-2")), true, false),
+            ("nobody has a quorum", behind(list(true, None)), false, false),
+        ];
+        for (title, first, second, moved) in table {
+            let second = if second { Ok(first.clone()) } else { Err("no answer".to_owned()) };
+            let answers = [("a-1".parse().unwrap(), Ok(first)), ("a-2".parse().unwrap(), second)];
+            let through = whom_to_move(&answers).map(ToString::to_string);
+            assert_eq!(through.as_deref(), moved.then_some("a-1"), "{title}");
         }
     }
 

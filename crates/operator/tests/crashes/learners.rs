@@ -1,4 +1,5 @@
-//! A learner that never catches up: it gets no vote, it is said, another one is tried in its place, and nothing else stands still.
+//! A learner that never catches up: it gets no vote, it is said, another one is tried in its place, and nothing else stands still. And one
+//! that waits for something to happen.
 
 use std::time::Duration;
 
@@ -82,5 +83,20 @@ async fn a_learner_that_never_catches_up_does_not_keep_a_dead_member_from_being_
             if world.has_pod(&lost) { Err(format!("{lost} is there")) } else { Ok(()) }
         })
         .await;
+    judge(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_learner_that_waits_for_an_entry_where_nobody_writes_gets_one() {
+    let mut world = World::new();
+    world.operate(None, |client| client);
+    world.create(&json!({"size": 3}));
+    world.until("three members", |world| runs(world, 3)).await;
+    world.etcd.let_learners_wait();
+    resize(&world, 4);
+    let begun = tokio::time::Instant::now();
+    world.until("four members", |world| runs(world, 4)).await;
+    assert!(begun.elapsed() < Duration::from_mins(1), "after {:?}: {}", begun.elapsed(), world.story());
+    assert_eq!(changes(&world, "add"), 1, "{}", world.story());
     judge(&world);
 }

@@ -22,6 +22,8 @@ use crate::{
 
 /// How long a member that joins may come no further before another one is tried in its place.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_mins(10);
+/// How soon one that joins and does not answer is looked at again: that others are asked may be what it waits for.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long a member that somebody else added may take to start.
 const UNKNOWN_PATIENCE: Duration = Duration::from_mins(1);
 
@@ -89,7 +91,11 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
                 return Verdict::Leaves(Leaving::NotJoined(why));
             }
             let reason = Reason::WaitingForMemberJoined { member: seat.title() };
-            Verdict::Waits(Waiting::passing(reason).until(until(JOIN_PATIENCE, stalled)))
+            let until = match seat.fate {
+                Fate::Silent { .. } => after(now, LOOK_AGAIN),
+                _ => until(JOIN_PATIENCE, stalled),
+            };
+            Verdict::Waits(Waiting::passing(reason).until(until))
         }
         Fate::Silent { why, silent_for } => silent(situation, membership, seat, why, *silent_for),
         Fate::Unmade | Fate::Healthy => Verdict::Stays,

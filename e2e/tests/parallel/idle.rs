@@ -1,0 +1,96 @@
+//! Clusters that have what they need cost no writes, also where somebody changes our pods as they are made.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use e2e::{CLIENT_IMAGE, etcd_cluster, operator, pods::living, running};
+use kube::ResourceExt as _;
+use testbed::kit::{TestNamespace, in_namespace};
+
+/// Gives every member of the cluster `changed` a container, a label, an annotation and a toleration more, as many companies do.
+fn somebody(ns: &TestNamespace) -> String {
+    let name = ns.name();
+    format!(
+        r#"
+apiVersion: admissionregistration.k8s.io/v1beta1
+kind: MutatingAdmissionPolicy
+metadata: {{name: {name}}}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}]
+  matchConditions:
+  - {{name: member, expression: "object.metadata.?labels[?'etcd_cluster'] == optional.of('changed')"}}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >
+        [JSONPatch{{op: "add", path: "/metadata/labels/somebody", value: "was-here"}},
+         JSONPatch{{op: "add", path: "/metadata/annotations/somebody", value: "was-here"}},
+         JSONPatch{{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{{key: "somebody", operator: "Exists"}}}},
+         JSONPatch{{op: "add", path: "/spec/containers/-", value: Object.spec.containers{{
+           name: "somebody", image: "{CLIENT_IMAGE}", command: ["/bin/sh", "-c", "sleep 3600"],
+           securityContext: Object.spec.containers.securityContext{{
+             allowPrivilegeEscalation: false, runAsNonRoot: true, runAsUser: 1000,
+             capabilities: Object.spec.containers.securityContext.capabilities{{drop: ["ALL"]}}}}}}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1beta1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec:
+  policyName: {name}
+  matchResources: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}}}
+"#
+    )
+}
+
+/// Whether somebody changed all members of this cluster.
+async fn is_changed(ns: &TestNamespace, cluster: &str) -> anyhow::Result<bool> {
+    let pods = living(ns, cluster).await?;
+    let containers = pods.iter().filter_map(|pod| pod.spec.as_ref()).map(|spec| spec.containers.len());
+    Ok(containers.eq([2, 2, 2]) && pods.iter().all(|pod| pod.labels().contains_key("somebody")))
+}
+
+/// A policy is in force a moment after it was made: until then, clusters are made anew.
+async fn changed_by_somebody(ns: &TestNamespace) -> anyhow::Result<()> {
+    for _ in 0..10 {
+        ns.apply(&etcd_cluster("changed", 3, "3.6.14")).await?;
+        running(ns, "changed").await?;
+        if is_changed(ns, "changed").await? {
+            return Ok(());
+        }
+        ns.remove::<api::EtcdCluster>("changed").await?;
+    }
+    anyhow::bail!("nobody changes our pods")
+}
+
+#[tokio::test]
+async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pods() -> anyhow::Result<()> {
+    in_namespace("idle", async |ns| {
+        operator(&ns).await?;
+        let policy = ns.cluster().apply(&somebody(&ns)).await?;
+        ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
+        changed_by_somebody(&ns).await?;
+        running(&ns, "c").await?;
+        // What follows from the last member's readiness may still be on its way.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let log = ns.cluster().audit_log()?;
+        let mark = log.mark()?;
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        let user = format!("system:serviceaccount:{}:etcd-operator-sa", ns.name());
+        let writes = log.since(mark).user(&user).writes().entries()?;
+        let (leases, others): (Vec<_>, Vec<_>) =
+            writes.into_iter().partition(|entry| entry.resource == "leases");
+        ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
+        ensure!(others.is_empty(), "{others:?}");
+        ensure!(is_changed(&ns, "changed").await?, "what somebody added is not there any more");
+        for object in policy {
+            let kind = object.types.map(|types| types.kind).unwrap_or_default();
+            let name = object.metadata.name.unwrap_or_default();
+            ns.cluster().kubectl(&["delete", &kind, &name]).await?.success()?;
+        }
+        Ok(())
+    })
+    .await
+}
