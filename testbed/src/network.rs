@@ -140,14 +140,19 @@ pub fn disconnect_host(instance: Instance) -> Result<(), NetworkError> {
         // There is none where no cluster was ever started.
         let _ = here(&["ip", "route", "delete", "unreachable", &range.to_string(), "metric", LAST]);
     }
-    // Asked first, because the kernel removes the link by itself when the control machine ends, a moment later.
-    if here(&["ip", "link", "show", "dev", &link]).is_ok()
-        && let Err(error) = here(&["ip", "link", "delete", &link])
-        && here(&["ip", "link", "show", "dev", &link]).is_ok()
-    {
-        return Err(error);
+    remove_link(&link, |arguments| here(&[&["ip"], arguments].concat()))
+}
+
+/// Removes a link, if there is one. The kernel removes it by itself, a moment after the machine at its other end has gone: maybe now.
+fn remove_link(
+    link: &str,
+    ip: impl Fn(&[&str]) -> Result<String, NetworkError>,
+) -> Result<(), NetworkError> {
+    let exists = || ip(&["link", "show", "dev", link]).is_ok();
+    match ip(&["link", "delete", link]) {
+        Err(error) if exists() => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Plugs a node into the switch, and gives it its address and its routes.
@@ -168,9 +173,7 @@ pub fn connect_node(
         argv.extend(arguments);
         here(&argv)
     };
-    if on_switch(&["link", "show", "dev", &port]).is_ok() {
-        on_switch(&["link", "delete", &port])?;
-    }
+    remove_link(&port, on_switch)?;
     on_switch(&["link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &node_pid])?;
     on_switch(&["link", "set", &port, "master", "switch", "up"])?;
 
