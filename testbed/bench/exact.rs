@@ -48,7 +48,7 @@ impl Exact {
 
     /// The same, from the `apply` of all until all are Ready; they are gone again afterwards.
     pub(crate) async fn apply_to_ready(&self, ns: &TestNamespace, run: usize) -> anyhow::Result<Duration> {
-        let name = format!("exact-{run}");
+        let name = format!("exact-{}-{run}", self.size);
         let manifest = self.manifest.replace(CAPTURED, &name);
         let started = Instant::now();
         let ready = async {

@@ -100,13 +100,14 @@ impl Life {
     }
 
     /// Beside the floors: members are changed one at a time, so two of them take one pod's time twice.
-    pub(crate) fn ratios(&self, one_starts: &Figure, one_goes: &Figure) -> String {
+    pub(crate) fn ratios(&self, one_bare: &Figure, one_exact: &Figure, one_goes: &Figure) -> String {
         format!(
-            "a member replaced, to one pod's start: {} (goal 2.00)\n\
-             three to five, to two pods' starts one after another: {}\n\
+            "a member replaced, to one pod's start: {} (goal 2.00), to the start of one like it: {}\n\
+             three to five, to two such pods' starts one after another: {}\n\
              five to three, to two pods' ends one after another: {}",
-            stats::ratio(&self.replace.took, one_starts, 1),
-            stats::ratio(&self.grow.took, one_starts, 2),
+            stats::ratio(&self.replace.took, one_bare, 1),
+            stats::ratio(&self.replace.took, one_exact, 1),
+            stats::ratio(&self.grow.took, one_exact, 2),
             stats::ratio(&self.shrink.took, one_goes, 2),
         )
     }

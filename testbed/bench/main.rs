@@ -54,6 +54,7 @@ fn number(name: &str, otherwise: usize) -> anyhow::Result<usize> {
 /// What is measured. The goals are those of the ratios.
 struct Figures {
     one_bare: Figure,
+    one_exact: Figure,
     three_bare: Figure,
     three_exact: Figure,
     three_ours: Figure,
@@ -64,9 +65,10 @@ struct Figures {
 
 /// All of them, the first time without being counted: images are pulled, caches are filled.
 async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
-    let exact = Exact::capture(ns, 3).await?;
+    let (exact, exact_one) = (Exact::capture(ns, 3).await?, Exact::capture(ns, 1).await?);
     let mut figures = Figures {
         one_bare: Figure::of("one etcd pod, apply to Ready"),
+        one_exact: Figure::of("one pod as the operator makes it, by hand, apply to Ready"),
         three_bare: Figure::of("three etcd pods, apply to all Ready"),
         three_exact: Figure::of("three pods as the operator makes them, by hand, apply to all Ready"),
         three_ours: Figure::of("three members by the operator, apply to all Ready"),
@@ -76,6 +78,7 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
     };
     for run in 0..=runs {
         figures.one_bare.took(run, floor::apply_to_ready(ns, run, 1).await?);
+        figures.one_exact.took(run, exact_one.apply_to_ready(ns, run).await?);
         figures.three_bare.took(run, floor::apply_to_ready(ns, run, 3).await?);
         figures.three_exact.took(run, exact.apply_to_ready(ns, run).await?);
         figures.three_ours.took(run, ours::apply_to_ready(ns, &format!("ours-{run}"), 3).await?);
@@ -89,8 +92,9 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
 
 impl Figures {
     fn table(&self) -> String {
-        let Self { one_bare, three_bare, three_exact, three_ours, again_bare, gone_bare, life } = self;
-        let floors = [one_bare, three_bare, three_exact, three_ours, again_bare, gone_bare];
+        let Self { one_bare, one_exact, three_bare, three_exact, three_ours, again_bare, gone_bare, life } =
+            self;
+        let floors = [one_bare, one_exact, three_bare, three_exact, three_ours, again_bare, gone_bare];
         stats::table(&[&floors[..], &life.figures()].concat())
     }
 
@@ -99,7 +103,7 @@ impl Figures {
             "ours to the bare floor: {} (goal 1.50)\nours to the floor of the same pods: {} (goal 1.15)\n{}",
             stats::ratio(&self.three_ours, &self.three_bare, 1),
             stats::ratio(&self.three_ours, &self.three_exact, 1),
-            self.life.ratios(&self.one_bare, &self.gone_bare),
+            self.life.ratios(&self.one_bare, &self.one_exact, &self.gone_bare),
         )
     }
 }

@@ -144,10 +144,7 @@ pub fn disconnect_host(instance: Instance) -> Result<(), NetworkError> {
 }
 
 /// Removes a link, if there is one. The kernel removes it by itself, a moment after the machine at its other end has gone: maybe now.
-fn remove_link(
-    link: &str,
-    ip: impl Fn(&[&str]) -> Result<String, NetworkError>,
-) -> Result<(), NetworkError> {
+fn remove_link(link: &str, ip: impl Fn(&[&str]) -> Result<String, NetworkError>) -> Result<(), NetworkError> {
     let exists = || ip(&["link", "show", "dev", link]).is_ok();
     match ip(&["link", "delete", link]) {
         Err(error) if exists() => Err(error),

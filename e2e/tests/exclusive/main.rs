@@ -9,7 +9,6 @@ mod leadership;
 mod node_lost;
 mod node_lost_at_birth;
 mod nodes_drained;
-mod operator_killed;
 mod outlived;
 mod reader;
 mod scope;

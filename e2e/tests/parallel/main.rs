@@ -9,6 +9,7 @@ mod idle;
 mod interference;
 mod launcher_refusal;
 mod losses;
+mod operator_killed;
 mod partitions;
 mod permissions;
 mod placement;

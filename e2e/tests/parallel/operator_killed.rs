@@ -77,7 +77,7 @@ async fn kill_again_and_again(ground: &Ground, seed: u64) -> anyhow::Result<usiz
 #[tokio::test]
 async fn an_operator_killed_twenty_times_in_the_middle_of_creations_makes_each_cluster_once()
 -> anyhow::Result<()> {
-    let ground = Ground::alone().await?;
+    let ground = Ground::here()?;
     let seed = match std::env::var("OPERATOR_KILLED_SEED") {
         Ok(seed) => seed.parse()?,
         Err(_) => rand::random::<u64>() >> 8,
