@@ -72,24 +72,25 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
     } else {
         // Here and not inside a test, which must not take as long as a build.
         run_phase(report, Phase::of("parts", testbed(&["build"])))?;
-        // Clusters that start and stop leave a core idle for most of their time.
-        let mut programs = image::build_aside()?;
-        let lived = run_phase(report, tests("life of a cluster", "lifecycle", "binary(lifecycle)"));
-        programs.wait().context("the build of our programs")?;
-        lived?;
     }
+    // With what the tests beside it leave of the processors.
+    let programs = if named { None } else { Some(image::build_aside()?) };
     let mut beside = tests(
         "tests on real etcd, and in every state of a small world",
         "etcd",
         &format!("kind(test) - {ON_A_CLUSTER}"),
     );
     beside.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
-    run_phase(report, beside)?;
+    let tested = run_phase(report, beside);
+    if let Some(mut programs) = programs {
+        programs.wait().context("the build of our programs")?;
+    }
+    tested?;
     if named {
         let filter = format!("binary(parallel) - {OF_THE_TESTBED}");
         return run_phase(report, tests("tests on the cluster", "cluster", &filter));
     }
-    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(lifecycle) - binary(afterwards)");
+    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(afterwards)");
     // What is found out about all of them when they are over.
     let afterwards = tests("what all of them asked of the API server", "cluster", "binary(afterwards)");
     on_our_cluster(report, [tests("tests on the cluster", "cluster", &filter), afterwards])

@@ -121,19 +121,17 @@ pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, co
         (name.clone(), answer)
     });
     let answers = join_all(answers).await;
-    if let Some(through) = whom_to_move(&answers) {
-        let handle =
-            asked.iter().find(|(name, ..)| name == through).and_then(|(_, member, _)| member.as_ref().ok());
-        if let Some(handle) = handle {
-            // An entry in etcd's log that changes nothing. That it was written is enough, whatever the answer.
-            let _ = handle.within(PATIENCE).alarms().await;
-        }
+    let through = whom_to_move(&answers).and_then(|through| asked.iter().find(|(name, ..)| name == through));
+    if let Some((_, Ok(member), _)) = through {
+        // An entry in etcd's log that changes nothing. That it was written is enough, whatever the answer.
+        let _ = member.within(PATIENCE).alarms().await;
     }
     Heard { answers, connections }
 }
 
 /// Through whom etcd's log has to be moved on, so that one that joins begins to serve. One whose first data is a snapshot of more than
-/// 5,000 entries does not until it hears of another entry (etcd 3.6 and 3.7, which do not count what a snapshot brings as applied), and where nobody writes there is none.
+/// 5,000 entries does not until it hears of another entry (etcd 3.6 and 3.7, which do not count what a snapshot brings as applied), and
+/// where nobody writes there is none.
 fn whom_to_move(answers: &[(MemberName, Result<Answer, String>)]) -> Option<&MemberName> {
     let joins = |answer: &Answer| answer.members.iter().any(|member| member.learner || member.name.is_none());
     let silent = answers.iter().any(|(_, answer)| answer.is_err());
