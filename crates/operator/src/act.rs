@@ -119,17 +119,17 @@ impl Actor<'_> {
         }
         let (kind, name) = effect.object();
         let name = if name.is_empty() { self.name() } else { name };
-        let effect = effect.name();
+        let (effect, refused_as) = (effect.name(), effect.refused_as());
         match outcome {
             Outcome::Done => info!(effect, kind, name, "done"),
             other => warn!(effect, kind, name, outcome = ?other, "not done"),
         }
         match outcome {
             Outcome::Refused(class, message) => {
-                memory.refused(kind, name, *class, message.clone(), self.clock.now());
+                memory.refused(refused_as, name, *class, message.clone(), self.clock.now());
             }
             Outcome::NotSent => {}
-            Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(kind, name),
+            Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(refused_as, name),
         }
     }
 

@@ -27,8 +27,12 @@ impl Busy {
         let service = service_fn(move |request: Request<Body>| {
             let (client, busy) = (client.clone(), busy.clone());
             async move {
+                // A watch that has to wait, as each does while its kind's cache is being filled, says nothing of other requests.
+                let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
                 let answer = client.send(request).await?;
-                busy.hear(answer.status(), answer.headers());
+                if !watches {
+                    busy.hear(answer.status(), answer.headers());
+                }
                 Ok::<_, kube::Error>(answer)
             }
         });

@@ -13,7 +13,9 @@ use std::{
 use api::Birth;
 use etcd_admin::Member;
 use launch::MemberName;
-use planner::{Attempt, ListedMember, MemberId, RefusalClass, RefusedObject, Timestamp};
+use planner::{
+    Attempt, ListedMember, MemberId, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject, Timestamp,
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -61,6 +63,8 @@ pub struct Memory {
     birth: Option<(Option<Birth>, Instant)>,
     /// The members that are silent, or were a moment ago.
     silent: BTreeMap<MemberName, Silence>,
+    /// The members that have ever answered.
+    met: BTreeSet<MemberName>,
     /// How far the members that join, or do not reach their peers, have come, and since when.
     stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
     /// The names that were sent to etcd as new members, and for which no pod was asked for.
@@ -85,6 +89,8 @@ pub type Run = Option<i32>;
 /// That a member did not answer.
 struct Silence {
     since: Instant,
+    /// In which run it was last silent.
+    run: Run,
     /// When it answered first after that, and in which run.
     broken: Option<(Instant, Run)>,
 }
@@ -170,21 +176,30 @@ impl Memory {
 
     /// For how long a member is silent, now that it did not answer in this run.
     pub fn silent_for(&mut self, member: &MemberName, run: Run, now: Instant) -> Duration {
-        let silence =
-            self.silent.entry(member.clone()).or_insert_with(|| Silence { since: now, broken: None });
-        if let Some((at, before)) = silence.broken.take()
-            && (run == before || now.duration_since(at) >= STEADY)
-        {
+        let silence = self.silent.entry(member.clone()).or_insert(Silence { since: now, run, broken: None });
+        let was_back = silence
+            .broken
+            .take()
+            .is_some_and(|(at, before)| run == before || now.duration_since(at) >= STEADY);
+        // What comes before a first start, such as the pull of an image, is no silence.
+        let starts = !self.met.contains(member) && silence.run.is_none() && run == Some(0);
+        if was_back || starts {
             silence.since = now;
         }
+        silence.run = run;
         now.duration_since(silence.since)
     }
 
     /// A member answered, in this run.
     pub fn heard(&mut self, member: &MemberName, run: Run, now: Instant) {
+        if self.met.insert(member.clone()) {
+            self.silent.remove(member);
+        }
         let Some(silence) = self.silent.get_mut(member) else { return };
-        if silence.broken.is_none_or(|(_, before)| before != run) {
-            silence.broken = Some((now, run));
+        match silence.broken {
+            Some((at, _)) if now.duration_since(at) >= STEADY => drop(self.silent.remove(member)),
+            Some((_, before)) if before == run => {}
+            _ => silence.broken = Some((now, run)),
         }
     }
 
@@ -220,6 +235,10 @@ impl Memory {
     /// Forgets members, and connections to addresses, that are no more.
     pub fn keep_members(&mut self, exists: impl Fn(&MemberName) -> bool, addresses: &BTreeSet<String>) {
         self.silent.retain(|name, _| exists(name));
+        self.met.retain(&exists);
+        let of_pods = |refused: &RefusedObject| [POD_METADATA, POD_DELETION].contains(&refused.kind);
+        let gone = |refused: &RefusedObject| !refused.name.parse().is_ok_and(|name| exists(&name));
+        self.refusals.retain(|refused| !of_pods(refused) || !gone(refused));
         self.connections.retain(|address, _| addresses.contains(address));
     }
 
@@ -289,21 +308,43 @@ mod tests {
     async fn silence_counts_from_the_first_missing_answer_and_goes_on_if_the_member_ends_again_at_once() {
         let (first, second, none) = (Some(0), Some(1), None);
         let table = [
-            ("it was only late", second, 5, second, 0),
-            ("it ended again", second, 5, none, 10),
-            ("it ended and was started again", second, 5, Some(2), 10),
-            ("it had been back for a while", second, 60, none, 0),
+            ("it was only late", vec![(second, 5)], second, 0),
+            ("it ended again", vec![(second, 5)], none, 10),
+            ("it ended and was started again", vec![(second, 5)], Some(2), 10),
+            ("it had been back for a while", vec![(second, 60)], none, 0),
+            (
+                "it had been back for a while, and nobody looked when it ended",
+                vec![(first, 60), (second, 5)],
+                none,
+                0,
+            ),
         ];
-        for (title, run, heard_for, then, silent_for) in table {
+        for (title, heard, then, silent_for) in table {
             let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
+            memory.heard(&member, first, Instant::now());
             assert_eq!(memory.silent_for(&member, first, Instant::now()), Duration::ZERO);
             tokio::time::advance(Duration::from_secs(5)).await;
             assert_eq!(memory.silent_for(&member, none, Instant::now()).as_secs(), 5, "{title}");
-            memory.heard(&member, run, Instant::now());
-            tokio::time::advance(Duration::from_secs(heard_for)).await;
-            memory.heard(&member, run, Instant::now());
+            for (run, seconds) in heard {
+                memory.heard(&member, run, Instant::now());
+                tokio::time::advance(Duration::from_secs(seconds)).await;
+                memory.heard(&member, run, Instant::now());
+            }
             assert_eq!(memory.silent_for(&member, then, Instant::now()).as_secs(), silent_for, "{title}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_before_a_first_start_is_no_silence() {
+        let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
+        let mut silent = |run| memory.silent_for(&member, run, Instant::now()).as_secs();
+        assert_eq!(silent(None), 0);
+        tokio::time::advance(Duration::from_mins(6)).await;
+        assert_eq!((silent(None), silent(Some(0))), (360, 0), "its image is there");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!((silent(None), silent(Some(1))), (5, 5), "it ended, and was started again");
+        memory.heard(&member, Some(1), Instant::now());
+        assert_eq!(memory.silent_for(&member, None, Instant::now()), Duration::ZERO, "it has answered");
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api::{EtcdCluster, Event, condition, scope::Scope};
+use api::{EtcdCluster, EtcdClusterStatus, Event, Reason, condition, scope::Scope};
 use futures::future::join_all;
 use kube::Client;
 use planner::{Desired, Observed, OperatorIdentity, Plan, SeenMember, SeenResource, Timestamp, plan};
@@ -206,7 +206,7 @@ impl Context {
     }
 
     /// Says that the cluster could not be looked at, unless that is new: what the status said before need not hold any more.
-    async fn say_blind(&self, key: &Key, memory: &Memory, error: &ObserveError) {
+    async fn say_blind(&self, key: &Key, memory: &mut Memory, error: &ObserveError) {
         if memory.stumbles + 1 < PATIENCE {
             return;
         }
@@ -218,6 +218,16 @@ impl Context {
             if let Err(failure) = self.reporter.status(&resource, &report).await {
                 warn!(%failure, "the status could not be written");
             }
+            let waiting = Reason::ApiUnavailable { message: error.to_string() };
+            let figures = ClusterFigures {
+                wanted: resource.spec.size,
+                ready: ready(&report.status),
+                listed: None,
+                available: false,
+                waiting: vec![waiting.as_str()],
+            };
+            self.metrics.cluster(&labels(key), memory.figures.as_ref(), &figures);
+            memory.figures = Some(figures);
         }
     }
 
@@ -239,10 +249,9 @@ impl Context {
         let status = &plan.report.status;
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let available = condition::find(conditions, api::ConditionType::Available);
-        let ready = status.members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
         let figures = ClusterFigures {
             wanted: observation.resource.spec.size,
-            ready: count(ready),
+            ready: ready(status),
             listed: listed(&observation.observed),
             available: available.is_some_and(|condition| condition.status == "True"),
             waiting: plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect(),
@@ -300,6 +309,11 @@ fn failed(memory: &mut Memory, error: &ObserveError) -> Ended {
     memory.stumbles += 1;
     warn!(%error, "the cluster could not be looked at");
     Ended::Failed
+}
+
+/// How many members serve.
+fn ready(status: &EtcdClusterStatus) -> i64 {
+    count(status.members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len))
 }
 
 /// How long nothing has to be done after this plan, unless something happens.

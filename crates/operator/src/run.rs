@@ -116,10 +116,12 @@ impl Operator {
             biased;
             () = stop => Ok(()),
             _ = watches.join_next() => Err(RunError::Ended),
+            _ = elections.join_next() => Err(RunError::Ended),
         };
         if let Err(ended) = &outcome {
+            // Writes that end here in the middle may still land, so the Lease is left to run out.
             error!("{ended}");
-            watches.abort_all();
+            return outcome;
         }
         info!("stopping: rounds under way are finished first");
         end_all(watches, "rounds did not end in time").await;

@@ -177,6 +177,10 @@ impl Deadline {
     }
 }
 
+/// A change of a pod's labels or annotations, as something that was refused.
+pub const POD_METADATA: &str = "metadata of Pod";
+/// The deletion of a pod, as something that was refused.
+pub const POD_DELETION: &str = "deletion of Pod";
 /// What stands for a kind where etcd's membership is written: it is one thing, and what was refused last counts for all of it.
 pub(crate) const MEMBERS: &str = "Members";
 
@@ -241,6 +245,16 @@ impl Effect {
                 ("PodDisruptionBudget", budget.metadata.name.as_deref().unwrap_or_default())
             }
             Self::ChangeMembership { .. } => (MEMBERS, ""),
+        }
+    }
+
+    /// What its refusal is remembered as. That a pod could not be changed says nothing of whether it was ever made.
+    #[must_use]
+    pub fn refused_as(&self) -> &'static str {
+        match self {
+            Self::PatchPodAnnotation { .. } | Self::PatchPodMetadata { .. } => POD_METADATA,
+            Self::DeletePod { .. } => POD_DELETION,
+            other => other.object().0,
         }
     }
 

@@ -175,6 +175,13 @@ impl World {
         self.change_all(|answer| answer.members.retain(|member| member.id != id));
     }
 
+    /// The API server refused this a moment ago, and does not say why.
+    pub(crate) fn refuse(&mut self, kind: &'static str, ordinal: usize) {
+        let (name, at) = (self.name(ordinal).to_string(), "2026-01-01T00:09:58Z".parse().unwrap());
+        let (class, message) = (crate::RefusalClass::Rejected, "no".to_owned());
+        self.observed.refusals.push(crate::RefusedObject { kind, name, class, message, at });
+    }
+
     /// Somebody adds a member to etcd's list.
     pub(crate) fn list(&mut self, id: u64, name: Option<&str>, url: &str, learner: bool) {
         let (name, peer_urls) = (name.map(str::to_owned), vec![url.to_owned()]);

@@ -28,7 +28,7 @@ mod fixture;
 
 pub use attempt::Attempt;
 pub use desired::{Desired, OperatorIdentity, Problem};
-pub use effect::{Basis, Deadline, Effect, MemberChange, SeenList};
+pub use effect::{Basis, Deadline, Effect, MemberChange, POD_DELETION, POD_METADATA, SeenList};
 pub use id::{ClusterId, MemberId};
 pub use observed::{
     Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,

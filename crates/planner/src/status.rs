@@ -117,9 +117,13 @@ fn members(view: &View<'_>) -> MembersStatus {
         names.sort_unstable();
         Some(names).filter(|names| !names.is_empty())
     };
+    let mut unready = names(&|pod| pod.phase == PodPhase::Running && !pod.is_ready()).unwrap_or_default();
+    // By its name alone is one found again that has lost its labels and its owner.
+    unready.extend(view.disowned().map(|pod| pod.name.clone()));
+    unready.sort_unstable();
     MembersStatus {
         ready: names(&SeenPod::is_ready),
-        unready: names(&|pod| pod.phase == PodPhase::Running && !pod.is_ready()),
+        unready: Some(unready).filter(|names| !names.is_empty()),
     }
 }
 

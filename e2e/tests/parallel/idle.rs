@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use e2e::{CLIENT_IMAGE, etcd_cluster, operator, pods::living, running};
+use e2e::{CLIENT_IMAGE, etcd_cluster, operator, pods::living, remove_wide, running};
 use kube::ResourceExt as _;
 use testbed::kit::{TestNamespace, in_namespace};
 
@@ -85,12 +85,7 @@ async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pod
         ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
         ensure!(others.is_empty(), "{others:?}");
         ensure!(is_changed(&ns, "changed").await?, "what somebody added is not there any more");
-        for object in policy {
-            let kind = object.types.map(|types| types.kind).unwrap_or_default();
-            let name = object.metadata.name.unwrap_or_default();
-            ns.cluster().kubectl(&["delete", &kind, &name]).await?.success()?;
-        }
-        Ok(())
+        remove_wide(&ns, &policy).await
     })
     .await
 }

@@ -1,11 +1,14 @@
 //! What is wrong is said in a condition, in a sentence with the object's name; when the cause is corrected, it heals by itself.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{bail, ensure};
 use api::EtcdCluster;
-use e2e::{CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator, running};
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Service};
+use e2e::{CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator, remove_wide, running};
+use k8s_openapi::api::core::v1::{LimitRange, Pod, ResourceQuota, Service};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use testbed::kit::{TestNamespace, in_namespace, wait_for};
+use tokio::time::sleep;
 
 /// Waits until a condition other than `Available` has this reason, and returns it.
 pub(crate) async fn said(ns: &TestNamespace, cluster: &str, reason: &str) -> anyhow::Result<Seen> {
@@ -94,6 +97,75 @@ async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -
         ensure!(after.metadata.owner_references.is_none(), "it was taken over");
 
         ns.remove::<Pod>(member).await?;
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Refuses every member, in its own words, as webhooks do.
+fn no_databases(ns: &TestNamespace) -> String {
+    let name = ns.name();
+    format!(
+        r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: {name}}}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}]
+  validations:
+  - {{expression: "!('etcd_cluster' in object.metadata.?labels.orValue({{}}))", message: no databases here}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec:
+  policyName: {name}
+  validationActions: [Deny]
+  matchResources: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}}}
+"#
+    )
+}
+
+/// Waits until these words are in what the cluster `c` is waiting for.
+async fn says_in_words(ns: &TestNamespace, words: &str) -> anyhow::Result<Seen> {
+    let says = |cluster: Option<&EtcdCluster>| {
+        let seen = cluster.and_then(|cluster| condition(cluster, "Progressing"));
+        seen.clone().filter(|seen| seen.message.contains(words)).ok_or_else(|| format!("{seen:?}"))
+    };
+    Ok(wait_for(&ns.api::<EtcdCluster>(), "c", SOON, &format!("to say {words:?}"), says).await?)
+}
+
+/// A policy is in force a moment after it was made.
+async fn in_force(ns: &TestNamespace) -> anyhow::Result<()> {
+    let refused = squatter("probe").replace("{name: probe}", "{name: probe, labels: {etcd_cluster: none}}");
+    let begun = Instant::now();
+    while ns.dry_run(&refused).await.is_ok() {
+        ensure!(begun.elapsed() < SOON, "nobody refuses our pods");
+        sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limit_and_a_policy_that_refuse_a_member_are_named_and_it_is_made_when_they_are_gone()
+-> anyhow::Result<()> {
+    in_namespace("refused", async |ns| {
+        operator(&ns).await?;
+        let policy = ns.cluster().apply(&no_databases(&ns)).await?;
+        in_force(&ns).await?;
+        let limit = "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, \
+                     spec: {limits: [{type: Container, max: {memory: 1Gi}}]}}";
+        ns.apply(limit).await?;
+        let large = "spec: {pod: {resources: {requests: {memory: 2Gi}, limits: {memory: 2Gi}}}, ";
+        ns.apply(&etcd_cluster("c", 1, "3.6.14").replace("spec: {", large)).await?;
+        let seen = says_in_words(&ns, "maximum memory usage per Container is 1Gi").await?;
+        ensure!(pods_of(&ns, "c").await? == 0, "there is a pod, and {seen:?}");
+        ns.remove::<LimitRange>("small").await?;
+        says_in_words(&ns, "no databases here").await?;
+        remove_wide(&ns, &policy).await?;
         running(&ns, "c").await?;
         Ok(())
     })

@@ -156,6 +156,14 @@ mod tests {
     }
 
     #[test]
+    fn that_a_pod_could_not_be_changed_does_not_mean_that_it_was_never_made() {
+        let mut world = World::up();
+        world.refuse(crate::POD_METADATA, 1);
+        world.drop_pod(1);
+        assert!(abandons(&world), "{:?} {:?}", world.steps(), world.waits());
+    }
+
+    #[test]
     fn a_lost_member_ends_the_attempt() {
         let table: [(&str, Change); 12] = [
             ("its node died after it had told of the pod", |w| strand(w, START)),

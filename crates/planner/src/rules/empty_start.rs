@@ -5,6 +5,7 @@ use launch::Intent;
 
 use super::{Decision, Flow, Situation};
 use crate::{
+    effect::POD_METADATA,
     manifest,
     observed::{OrderSeen, SeenPod},
     step::{SeenObject, Step},
@@ -15,6 +16,10 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         let OrderSeen::Order(order) = &pod.order else { continue };
         if order.intent == Intent::Restart {
             continue;
+        }
+        // Said, and not left out: what comes after it in the plan counts on it.
+        if let Some(waiting) = situation.too_soon(POD_METADATA, &pod.name) {
+            decision.wait(waiting);
         }
         decision.ensures.push(Step::WithdrawEmptyStart {
             pod: pod.name.clone(),

@@ -12,6 +12,7 @@ use launch::{LaunchOrder, MemberName, ORDER_ANNOTATION};
 use super::{Decision, Flow, Situation};
 use crate::{
     attempt::Attempt,
+    effect::POD_METADATA,
     manifest,
     observed::{OrderSeen, SeenPod},
     step::{SeenObject, Step},
@@ -26,6 +27,10 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         let labels = damaged(labels(situation, attempt, pod), &pod.labels);
         let annotations = damaged(annotations(situation, attempt, pod), &pod.annotations);
         if !labels.is_empty() || !annotations.is_empty() {
+            if let Some(waiting) = situation.too_soon(POD_METADATA, &pod.name) {
+                decision.wait(waiting);
+                continue;
+            }
             let seen = SeenObject { uid: pod.uid.clone(), resource_version: pod.resource_version.clone() };
             let pod = pod.name.clone();
             decision.ensures.push(Step::RestoreMetadata { pod, seen, labels, annotations });
@@ -96,6 +101,18 @@ mod tests {
 
     fn keys(pairs: &Pairs) -> Vec<&str> {
         pairs.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn what_may_not_be_put_back_is_said_and_holds_nobody_up() {
+        let mut world = World::formed();
+        world.pod(1).labels.remove("etcd_cluster");
+        world.refuse(POD_METADATA, 1);
+        assert_eq!((world.steps(), world.waits()), (vec![], vec!["CreationRefused"]));
+        world.drop_pod(2);
+        assert_eq!(world.steps(), ["RemoveMember"]);
+        world.observed.refusals[0].at = "2026-01-01T00:09:00Z".parse().unwrap();
+        assert_eq!(world.steps(), ["RestoreMetadata", "RemoveMember"], "it is tried again");
     }
 
     #[test]

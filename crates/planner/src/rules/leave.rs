@@ -22,8 +22,6 @@ use crate::{
 
 /// How long a member that joins may come no further before another one is tried in its place.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_mins(10);
-/// How soon one that joins and does not answer is looked at again: that others are asked may be what it waits for.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long a member that somebody else added may take to start.
 const UNKNOWN_PATIENCE: Duration = Duration::from_mins(1);
 
@@ -91,11 +89,7 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
                 return Verdict::Leaves(Leaving::NotJoined(why));
             }
             let reason = Reason::WaitingForMemberJoined { member: seat.title() };
-            let until = match seat.fate {
-                Fate::Silent { .. } => after(now, LOOK_AGAIN),
-                _ => until(JOIN_PATIENCE, stalled),
-            };
-            Verdict::Waits(Waiting::passing(reason).until(until))
+            Verdict::Waits(Waiting::passing(reason).until(until(JOIN_PATIENCE, stalled)))
         }
         Fate::Silent { why, silent_for } => silent(situation, membership, seat, why, *silent_for),
         Fate::Unmade | Fate::Healthy => Verdict::Stays,
@@ -126,7 +120,8 @@ fn silent(
 
 /// Whether a pod that does not come up is not what the spec asks for any more: what was wrong with it may have been corrected.
 fn is_outdated(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
-    seat.pod.is_some_and(|pod| pod.inputs.as_ref() != Some(&situation.desired.inputs()))
+    let inputs = seat.pod.and_then(|pod| pod.inputs.as_ref());
+    inputs.is_some_and(|inputs| *inputs != situation.desired.inputs())
 }
 
 /// Whether etcd ends in a pod that is to join, and will each time: before its first start it compares the members that it was told of with
@@ -350,6 +345,12 @@ mod tests {
             assert_eq!(removed.is_some(), leaves, "{age:?} {made}");
             assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
         }
+        let mut unmarked = World::formed();
+        unmarked.desired = crate::fixture::desired_of(r#"{"size": 5}"#);
+        unmarked.list(9, None, url, true);
+        let pod = SeenPod { name: "example-newnewnew1".to_owned(), inputs: None, ..unmarked.pod(0).clone() };
+        unmarked.observed.pods.push(SeenPod { ready: Readiness::NotReady, ..pod });
+        assert_eq!(removed(&unmarked), None, "somebody took the mark of its spec away");
     }
 
     #[test]

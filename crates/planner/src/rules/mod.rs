@@ -25,8 +25,8 @@ mod strays;
 use std::time::Duration;
 
 use crate::{
-    Desired, Observed, Problem, Step, Timestamp, Waiting, attempt::Attempt, membership::Membership,
-    view::View,
+    Desired, Observed, Problem, SeenPod, Step, Timestamp, Waiting, attempt::Attempt, membership::Membership,
+    view::View, waiting,
 };
 
 /// Whether the next rule is asked.
@@ -93,6 +93,14 @@ struct Situation<'a> {
     membership: Option<Membership<'a>>,
 }
 
+impl Situation<'_> {
+    /// What to wait for before something is tried again that was refused a moment ago.
+    fn too_soon(&self, kind: &str, name: &str) -> Option<Waiting> {
+        let refused = self.observed.refusal(kind, name)?;
+        waiting::too_soon(refused, self.observed.now)
+    }
+}
+
 /// What the rules have decided so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Decision {
@@ -120,6 +128,22 @@ impl Decision {
         if !self.waiting.iter().any(|other| other.reason == waiting.reason) {
             self.waiting.push(waiting);
         }
+    }
+
+    /// The first pod with which this can be tried; that it was refused a moment ago is said of those before it.
+    fn first_due<'a>(
+        &mut self,
+        situation: &Situation<'_>,
+        kind: &str,
+        mut pods: impl Iterator<Item = &'a SeenPod>,
+    ) -> Option<&'a SeenPod> {
+        pods.find(|pod| match situation.too_soon(kind, &pod.name) {
+            Some(waiting) => {
+                self.wait(waiting);
+                false
+            }
+            None => true,
+        })
     }
 
     /// Looks again then, even if nothing happens.

@@ -2,14 +2,19 @@
 //! was read through a quorum and after the pod was seen, and members are added before their pods are made.
 
 use super::{Decision, Flow, Situation};
-use crate::step::{SeenObject, Step};
+use crate::{
+    effect::POD_DELETION,
+    step::{SeenObject, Step},
+};
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(membership) = &situation.membership else { return Flow::Next };
     if !decision.act.is_empty() {
         return Flow::Next;
     }
-    let removed = membership.removed.iter().find(|pod| !pod.deleting);
+    let removed = membership.removed.iter().filter(|pod| !pod.deleting);
+    // One that may not be deleted holds nobody else up.
+    let removed = decision.first_due(situation, POD_DELETION, removed.copied());
     decision.act.extend(removed.map(|pod| Step::DeleteRemovedPod {
         pod: pod.name.clone(),
         seen: SeenObject { uid: pod.uid.clone(), resource_version: pod.resource_version.clone() },
@@ -20,7 +25,8 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Step, fixture::World};
+    use super::*;
+    use crate::fixture::World;
 
     #[test]
     fn the_pod_of_a_member_that_was_removed_by_hand_goes_and_its_place_is_filled_later() {
@@ -32,6 +38,15 @@ mod tests {
         assert_eq!((pod.as_str(), list.members.len()), (world.name(2).as_str(), 2));
         world.pod(2).deleting = true;
         assert!(world.steps().contains(&"AddMember"), "a pod on its way out is not waited for");
+    }
+
+    #[test]
+    fn a_pod_that_may_not_be_deleted_is_said_and_its_place_is_filled() {
+        let mut world = World::formed();
+        world.unlist(2);
+        world.refuse(POD_DELETION, 2);
+        assert!(world.steps().contains(&"AddMember"), "{:?}", world.steps());
+        assert!(world.waits().contains(&"CreationRefused"), "{:?}", world.waits());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::{Decision, Flow, Situation};
 use crate::{
+    effect::POD_DELETION,
     step::{SeenObject, Step},
     view::Kinship,
 };
@@ -11,7 +12,9 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !decision.act.is_empty() {
         return Flow::Next;
     }
-    let stray = situation.view.pods(Kinship::Older).find(|pod| !pod.deleting);
+    let strays = situation.view.pods(Kinship::Older).filter(|pod| !pod.deleting);
+    // One that may not be deleted holds nobody else up.
+    let stray = decision.first_due(situation, POD_DELETION, strays);
     decision.act.extend(stray.map(|pod| Step::DeleteAbandonedPod {
         pod: pod.name.clone(),
         seen: SeenObject { uid: pod.uid.clone(), resource_version: pod.resource_version.clone() },

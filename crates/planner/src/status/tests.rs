@@ -21,6 +21,16 @@ fn is(status: &str, reason: &str) -> String {
 }
 
 #[test]
+fn members_that_lost_their_owner_are_still_named_so_that_they_are_found_again() {
+    let mut world = World::formed();
+    for ordinal in 0..3 {
+        world.pod(ordinal).owner_uid = None;
+    }
+    let unready = status(&world).members.unwrap().unready.unwrap_or_default();
+    assert_eq!(unready.len(), 3, "{unready:?}");
+}
+
+#[test]
 fn a_formed_cluster_reads_as_in_the_book() {
     let world = World::formed();
     let status = status(&world);
