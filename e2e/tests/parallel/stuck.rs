@@ -1,6 +1,8 @@
 //! Pods that stand in the way under load, and hold nobody up: one that stays Terminating, one that was evicted, and ones that cannot be
 //! made, placed or started while a running cluster grows. What is wrong is said, and heals when it is corrected.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, ensure};
 use e2e::{
     LONG, SOON,
@@ -13,6 +15,7 @@ use e2e::{
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::ResourceExt as _;
 use testbed::kit::{TestCase, TestNamespace, check, wait_for};
+use tokio::time::sleep;
 
 use crate::truth::{no_room, said};
 
@@ -39,7 +42,13 @@ async fn a_pod_that_stays_terminating_and_one_that_was_evicted_hold_nobody_up() 
 
         let evicted = some_member(&ns).await?;
         let status = r#"{"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}"#;
-        patch(&ns, &evicted, status, &["--subresource=status"]).await?;
+        let begun = Instant::now();
+        while ns.api::<Pod>().get_opt(&evicted).await?.is_some_and(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            // Its kubelet did not evict it, and says at its next word that it runs.
+            let _ = patch(&ns, &evicted, status, &["--subresource=status"]).await;
+            ensure!(begun.elapsed() < SOON, "{evicted} is called evicted, and stays");
+            sleep(Duration::from_millis(300)).await;
+        }
         replaced(&ns, "c", &evicted).await?;
         told(&ns, "Replacing Dead Member", &format!("The dead member {evicted} is being replaced")).await?;
         wait_for(&ns.api(), &evicted, SOON, "to be gone", check::gone::<Pod>).await?;
