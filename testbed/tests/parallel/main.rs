@@ -5,6 +5,7 @@
 mod audit_log;
 mod broken_watches;
 mod etcd_by_hand;
+mod faults_memory;
 mod faults_network;
 mod faults_process;
 mod faults_volume;
