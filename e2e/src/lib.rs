@@ -3,6 +3,7 @@
 pub mod client;
 pub mod members;
 pub mod pods;
+pub mod policy;
 pub mod printed;
 pub mod seeds;
 
@@ -15,7 +16,7 @@ use std::{
 use anyhow::Context as _;
 use api::EtcdCluster;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::{Api, ResourceExt as _, api::DynamicObject};
+use kube::Api;
 pub use testbed::kit::operator::{
     crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
 };
@@ -135,15 +136,6 @@ pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Re
     };
     let what = format!("to have {reason:?} {message:?} among them");
     Ok(wait_for_all(&ns.api::<Event>(), "", SOON, &what, find).await?)
-}
-
-/// Removes objects that belong to no namespace.
-pub async fn remove_wide(ns: &TestNamespace, objects: &[DynamicObject]) -> anyhow::Result<()> {
-    for object in objects {
-        let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-        ns.cluster().kubectl(&["delete", kind, &object.name_any()]).await?.success()?;
-    }
-    Ok(())
 }
 
 /// Runs etcdctl in the client pod, against the client Service of a cluster.

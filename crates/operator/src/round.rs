@@ -226,8 +226,7 @@ impl Context {
                 available: false,
                 waiting: vec![waiting.as_str()],
             };
-            self.metrics.cluster(&labels(key), memory.figures.as_ref(), &figures);
-            memory.figures = Some(figures);
+            self.tell(key, figures, memory);
         }
     }
 
@@ -259,6 +258,10 @@ impl Context {
         if let Some(waiting) = plan.waiting.first().filter(|_| memory.figures.as_ref() != Some(&figures)) {
             info!(reason = waiting.reason.as_str(), sentence = %waiting.reason, "waiting");
         }
+        self.tell(key, figures, memory);
+    }
+
+    fn tell(&self, key: &Key, figures: ClusterFigures, memory: &mut Memory) {
         self.metrics.cluster(&labels(key), memory.figures.as_ref(), &figures);
         memory.figures = Some(figures);
     }

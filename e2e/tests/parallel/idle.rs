@@ -3,47 +3,32 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use e2e::{CLIENT_IMAGE, etcd_cluster, operator, pods::living, remove_wide, running};
+use e2e::{
+    CLIENT_IMAGE, etcd_cluster, operator,
+    pods::living,
+    policy::{self, Policy},
+    running,
+};
 use kube::ResourceExt as _;
 use testbed::kit::{TestNamespace, in_namespace};
 
 /// Gives every member of the cluster `changed` a container, a label, an annotation and a toleration more, as many companies do.
-fn somebody(ns: &TestNamespace) -> String {
-    let name = ns.name();
-    format!(
-        r#"
-apiVersion: admissionregistration.k8s.io/v1beta1
-kind: MutatingAdmissionPolicy
-metadata: {{name: {name}}}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}]
+/// `IMAGE` stands for the client's.
+const SOMEBODY: &str = r#"  reinvocationPolicy: Never
   matchConditions:
-  - {{name: member, expression: "object.metadata.?labels[?'etcd_cluster'] == optional.of('changed')"}}
+  - {name: member, expression: "object.metadata.?labels[?'etcd_cluster'] == optional.of('changed')"}
   mutations:
   - patchType: JSONPatch
     jsonPatch:
       expression: >
-        [JSONPatch{{op: "add", path: "/metadata/labels/somebody", value: "was-here"}},
-         JSONPatch{{op: "add", path: "/metadata/annotations/somebody", value: "was-here"}},
-         JSONPatch{{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{{key: "somebody", operator: "Exists"}}}},
-         JSONPatch{{op: "add", path: "/spec/containers/-", value: Object.spec.containers{{
-           name: "somebody", image: "{CLIENT_IMAGE}", command: ["/bin/sh", "-c", "sleep 3600"],
-           securityContext: Object.spec.containers.securityContext{{
+        [JSONPatch{op: "add", path: "/metadata/labels/somebody", value: "was-here"},
+         JSONPatch{op: "add", path: "/metadata/annotations/somebody", value: "was-here"},
+         JSONPatch{op: "add", path: "/spec/tolerations/-", value: Object.spec.tolerations{key: "somebody", operator: "Exists"}},
+         JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{
+           name: "somebody", image: "IMAGE", command: ["/bin/sh", "-c", "sleep 3600"],
+           securityContext: Object.spec.containers.securityContext{
              allowPrivilegeEscalation: false, runAsNonRoot: true, runAsUser: 1000,
-             capabilities: Object.spec.containers.securityContext.capabilities{{drop: ["ALL"]}}}}}}}}]
----
-apiVersion: admissionregistration.k8s.io/v1beta1
-kind: MutatingAdmissionPolicyBinding
-metadata: {{name: {name}}}
-spec:
-  policyName: {name}
-  matchResources: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}}}
-"#
-    )
-}
+             capabilities: Object.spec.containers.securityContext.capabilities{drop: ["ALL"]}}}}]"#;
 
 /// Whether somebody changed all members of this cluster.
 async fn is_changed(ns: &TestNamespace, cluster: &str) -> anyhow::Result<bool> {
@@ -69,7 +54,8 @@ async fn changed_by_somebody(ns: &TestNamespace) -> anyhow::Result<()> {
 async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pods() -> anyhow::Result<()> {
     in_namespace("idle", async |ns| {
         operator(&ns).await?;
-        let policy = ns.cluster().apply(&somebody(&ns)).await?;
+        let somebody = SOMEBODY.replace("IMAGE", CLIENT_IMAGE);
+        let policy = policy::apply(&ns, Policy::Changes(&somebody)).await?;
         ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
         changed_by_somebody(&ns).await?;
         running(&ns, "c").await?;
@@ -85,7 +71,7 @@ async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pod
         ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
         ensure!(others.is_empty(), "{others:?}");
         ensure!(is_changed(&ns, "changed").await?, "what somebody added is not there any more");
-        remove_wide(&ns, &policy).await
+        policy::remove(&ns, &policy).await
     })
     .await
 }

@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use api::EtcdCluster;
-use e2e::{CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator, remove_wide, running};
+use e2e::{
+    CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator,
+    policy::{self, Policy},
+    running,
+};
 use k8s_openapi::api::core::v1::{LimitRange, Pod, ResourceQuota, Service};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use testbed::kit::{TestNamespace, in_namespace, wait_for};
@@ -103,31 +107,9 @@ async fn a_quota_and_a_squatter_that_keep_a_member_from_being_made_are_named() -
     .await
 }
 
-/// Refuses every member, in its own words, as webhooks do.
-fn no_databases(ns: &TestNamespace) -> String {
-    let name = ns.name();
-    format!(
-        r#"
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {{name: {name}}}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}}]
-  validations:
-  - {{expression: "!('etcd_cluster' in object.metadata.?labels.orValue({{}}))", message: no databases here}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {{name: {name}}}
-spec:
-  policyName: {name}
-  validationActions: [Deny]
-  matchResources: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}}}
-"#
-    )
-}
+/// Refuses every member, in its own words.
+const NO_DATABASES: &str = r#"  validations:
+  - {expression: "!('etcd_cluster' in object.metadata.?labels.orValue({}))", message: no databases here}"#;
 
 /// Waits until these words are in what the cluster `c` is waiting for.
 async fn says_in_words(ns: &TestNamespace, words: &str) -> anyhow::Result<Seen> {
@@ -154,7 +136,7 @@ async fn a_limit_and_a_policy_that_refuse_a_member_are_named_and_it_is_made_when
 -> anyhow::Result<()> {
     in_namespace("refused", async |ns| {
         operator(&ns).await?;
-        let policy = ns.cluster().apply(&no_databases(&ns)).await?;
+        let policy = policy::apply(&ns, Policy::Refuses(NO_DATABASES)).await?;
         in_force(&ns).await?;
         let limit = "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, \
                      spec: {limits: [{type: Container, max: {memory: 1Gi}}]}}";
@@ -165,7 +147,7 @@ async fn a_limit_and_a_policy_that_refuse_a_member_are_named_and_it_is_made_when
         ensure!(pods_of(&ns, "c").await? == 0, "there is a pod, and {seen:?}");
         ns.remove::<LimitRange>("small").await?;
         says_in_words(&ns, "no databases here").await?;
-        remove_wide(&ns, &policy).await?;
+        policy::remove(&ns, &policy).await?;
         running(&ns, "c").await?;
         Ok(())
     })

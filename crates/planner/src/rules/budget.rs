@@ -9,7 +9,6 @@ use crate::{
     observed::SeenBudget,
     status::FRESH,
     step::{SeenObject, Step},
-    waiting,
 };
 
 const KIND: &str = "PodDisruptionBudget";
@@ -20,7 +19,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some((attempt, voters)) = view.attempt.clone().zip(voters) else { return Flow::Next };
     let wanted = manifest::budget(situation.desired, &attempt, voters);
     let name = wanted.metadata.name.clone().unwrap_or_default();
-    let refused = observed.refusal(KIND, &name).and_then(|refused| waiting::too_soon(refused, observed.now));
+    let refused = situation.too_soon(KIND, &name);
     let again = after(observed.now, FRESH);
     let seen = match &observed.budget {
         SeenBudget::Unknown(message) => {

@@ -60,9 +60,8 @@ fn second(situation: &Situation<'_>, only: &Answer) -> Option<launch::MemberName
     let [_, _] = seats.as_slice() else { return None };
     let first = seats.iter().find(|seat| seat.listed.id == only.member_id && seat.is_voter())?;
     let second = seats.iter().find(|seat| seat.listed.id != first.listed.id && seat.is_voter())?;
-    let refused = second.name.as_ref().and_then(|name| situation.observed.refusal("Pod", name.as_str()));
     let too_soon =
-        refused.is_some_and(|refused| crate::waiting::too_soon(refused, situation.observed.now).is_some());
+        second.name.as_ref().is_some_and(|name| situation.too_soon("Pod", name.as_str()).is_some());
     let unmade = second.listed.name.is_none() && second.pod.is_none() && !too_soon;
     second.name.clone().filter(|_| unmade)
 }

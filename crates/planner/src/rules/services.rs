@@ -10,7 +10,6 @@ use crate::{
     observed::SeenService,
     status::FRESH,
     step::{SeenObject, Step},
-    waiting,
 };
 
 /// What there is to do about a Service.
@@ -76,8 +75,7 @@ fn need(situation: &Situation<'_>, seen: &SeenService, wanted: &Service) -> Need
         }
         SeenService::Missing => None,
     };
-    let refused = situation.observed.refusal("Service", &name);
-    refused.and_then(|refused| waiting::too_soon(refused, now)).map_or(Need::Write(found), Need::Wait)
+    situation.too_soon("Service", &name).map_or(Need::Write(found), Need::Wait)
 }
 
 #[cfg(test)]
