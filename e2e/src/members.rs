@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
-use etcd_admin::{Connect, Member, MemberId, MemberList, Status};
+use etcd_admin::{Connect, Member, MemberId, Status};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use testbed::kit::{TestNamespace, audit::Mark, check, wait_for};
@@ -46,7 +46,8 @@ async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster
     let names: BTreeSet<_> = pods.iter().map(ResourceExt::name_any).collect();
     let (mut answered, mut clusters) = (BTreeSet::new(), BTreeSet::new());
     for pod in &pods {
-        let list = members(&member(pod)?).await?;
+        // Through the quorum. If it fails, all are looked at anew: whom it concerned may be gone by then.
+        let list = member(pod)?.members_linearizable().await?;
         let listed: BTreeSet<_> = list.members.iter().filter_map(|member| member.name.clone()).collect();
         ensure!(
             list.members.len() == size && listed == names,
@@ -169,18 +170,6 @@ pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: &[&str]) -> anyh
                 sleep(Duration::from_secs(1)).await;
             }
             Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// What a member says of all members, through the quorum. On a busy machine the leader changes at times, and it is asked again.
-async fn members(member: &Member) -> anyhow::Result<MemberList> {
-    let begun = Instant::now();
-    loop {
-        match member.members_linearizable().await {
-            Ok(list) => return Ok(list),
-            Err(error) if begun.elapsed() > SOON => return Err(error.into()),
-            Err(_) => sleep(Duration::from_millis(500)).await,
         }
     }
 }

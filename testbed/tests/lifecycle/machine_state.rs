@@ -83,20 +83,26 @@ fn processes() -> Vec<String> {
 
 /// The namespaces that any process is in, except for those of the main testbed: its pods come and go.
 fn namespaces() -> Vec<String> {
+    let seen: Vec<_> = pids()
+        // What has ended and was not taken away yet: this machine's first process does that when it likes.
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+        })
+        .flat_map(|pid| ["mnt", "net", "pid", "uts", "ipc"].map(|kind| (pid.clone(), kind)))
+        .filter_map(|(pid, kind)| {
+            let namespace = fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()?;
+            Some((pid, format!("namespace {}", namespace.display())))
+        })
+        .collect();
+    // Only now: what began meanwhile would otherwise be nobody's.
     let main: BTreeSet<_> = cluster::machines(Instance::Main)
         .iter()
         .flat_map(Machine::processes)
         .map(|(pid, _)| pid.to_string())
         .collect();
-    pids()
-        .filter(|pid| !main.contains(pid))
-        // What has ended and was not taken away yet: this machine's first process does that when it likes.
-        .filter(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-        })
-        .flat_map(|pid| ["mnt", "net", "pid", "uts", "ipc"].map(|kind| format!("/proc/{pid}/ns/{kind}")))
-        .filter_map(|path| Some(format!("namespace {}", fs::read_link(path).ok()?.display())))
-        .collect()
+    // A process that has ended since then cannot be told apart any more.
+    let is_others = |pid: &String| !main.contains(pid) && Path::new("/proc").join(pid).exists();
+    seen.into_iter().filter(|(pid, _)| is_others(pid)).map(|(_, namespace)| namespace).collect()
 }
 
 fn mounts() -> Vec<String> {
