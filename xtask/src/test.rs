@@ -26,7 +26,7 @@ use crate::{image, report::Report};
 /// The packages whose tests need a cluster. The inner parentheses matter: `-` binds closer than `+`.
 const ON_A_CLUSTER: &str = "((package(testbed) + package(e2e)) - binary(history_on_etcd))";
 /// Tests that look at the testbed itself, or need its network, its registry or its audit log: not for any cluster.
-const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log|bad_lines|history|idle|launcher_refusal|operator_killed|partitions|pod_security|restored|silent|faults_.*)::/)";
+const OF_THE_TESTBED: &str = "test(/^(no_way_out|audit_log|bad_lines|history|idle|launcher_refusal|operator_killed|orphaned|partitions|pod_security|restored|silent|faults_.*)::/)";
 
 /// What a phase runs: a command, and the nextest profile under which it leaves results if it is one of its.
 struct Phase {

@@ -137,6 +137,8 @@ reasons! {
     NoEviction { size: i64 } = "NoEviction" => "a cluster of {size} can lose no member, so its pods cannot be evicted and draining their nodes waits";
     /// etcd itself refused a change of its membership.
     MembershipRefused { message: String } = "MembershipRefused" => "etcd refused a change of its members, which is tried again: {message}";
+    /// Somebody undoes what the operator puts right.
+    ChangeUndone { kind: String, name: String } = "ChangeUndone" => "somebody undoes it each time the operator puts the {kind} {name} right; it goes on, less often each time";
     /// A member answers for another cluster.
     ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
     /// Every copy of the data is gone.

@@ -18,6 +18,7 @@ use kube::{
 use launch::MemberName;
 use planner::{Desired, Effect, MemberChange, RefusalClass, Step, owner_unless};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::{
@@ -119,7 +120,8 @@ impl Actor<'_> {
         }
         let (kind, name) = effect.object();
         let name = if name.is_empty() { self.name() } else { name };
-        let (effect, refused_as) = (effect.name(), effect.refused_as());
+        let (puts_right, refused_as) = (effect.puts_right(), effect.refused_as());
+        let effect = effect.name();
         match outcome {
             Outcome::Done => info!(effect, kind, name, "done"),
             other => warn!(effect, kind, name, outcome = ?other, "not done"),
@@ -130,6 +132,9 @@ impl Actor<'_> {
             }
             Outcome::NotSent => {}
             Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(refused_as, name),
+        }
+        if let (Outcome::Done, Some(what)) = (outcome, puts_right) {
+            memory.put_right(refused_as, name, what, Instant::now(), self.clock.now());
         }
     }
 

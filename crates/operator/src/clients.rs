@@ -14,8 +14,12 @@ use crate::{gate::words, metrics::Metrics};
 /// How long a read may take.
 pub const READ_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a connection may be silent.
-const SILENCE_LIMIT: Duration = Duration::from_secs(330);
+/// For how many seconds the API server is asked to go on with a watch. Then it ends it, and the next one goes on from there: what ends
+/// at a known time can be missed. A machine that dies says nothing to those who watch, and nobody would heal meanwhile.
+pub const WATCH_SECONDS: u32 = 30;
+
+/// How long a connection may be silent: longer than a watch may last.
+const SILENCE_LIMIT: Duration = Duration::from_secs(40);
 
 /// Why there is no way to the API server.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +84,6 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     };
     config.default_retry = false;
     config.connect_timeout = Some(READ_LIMIT);
-    // A watch is silent for up to 290 s; a connection that is silent for longer is dead, and nobody else would notice.
     config.read_timeout = Some(SILENCE_LIMIT);
     // Who reads the audit log can tell us from everybody else.
     let agent = HeaderValue::from_static(concat!("etcd-operator/", env!("CARGO_PKG_VERSION")));

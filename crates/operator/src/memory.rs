@@ -14,7 +14,8 @@ use api::Birth;
 use etcd_admin::Member;
 use launch::MemberName;
 use planner::{
-    Attempt, ListedMember, MemberId, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject, Timestamp,
+    Attempt, ListedMember, MemberId, OFTEN, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject,
+    Timestamp,
 };
 use tokio::time::Instant;
 
@@ -28,6 +29,9 @@ const MAX_SIZE: usize = 7;
 /// How long a member that was silent must have answered before it counts as back if it ends again: one that is killed for its memory
 /// answers for a moment each time it starts.
 const STEADY: Duration = Duration::from_mins(1);
+
+/// How long an object must stay as it was made before it counts as settled with whoever undid that.
+const UNDISPUTED: Duration = Duration::from_mins(5);
 
 /// Which cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +75,8 @@ pub struct Memory {
     unmade: BTreeSet<MemberName>,
     /// What was refused.
     refusals: Vec<RefusedObject>,
+    /// What was put right, by kind and name.
+    put_right: BTreeMap<(&'static str, String), PutRight>,
     /// Connections by address.
     pub connections: BTreeMap<String, Member>,
     /// Rounds in a row that did not go as planned.
@@ -93,6 +99,16 @@ struct Silence {
     run: Run,
     /// When it answered first after that, and in which run.
     broken: Option<(Instant, Run)>,
+}
+
+/// That an object was made what it should be.
+struct PutRight {
+    /// What that is.
+    what: String,
+    /// How often in a row.
+    times: u32,
+    /// When it was last.
+    at: Instant,
 }
 
 /// A complete look after which there was nothing to do.
@@ -260,6 +276,19 @@ impl Memory {
         self.refusals.retain(|refused| refused.kind != kind || refused.name != name);
     }
 
+    /// An object was made this. If that was so before, and often, somebody undoes it: two who do that to each other as fast as they can
+    /// keep an API server busy.
+    pub fn put_right(&mut self, kind: &'static str, name: &str, what: String, now: Instant, at: Timestamp) {
+        self.put_right.retain(|_, it| now.duration_since(it.at) < UNDISPUTED);
+        let key = (kind, name.to_owned());
+        let before = self.put_right.get(&key).filter(|it| it.what == what).map_or(0, |it| it.times);
+        let times = before.saturating_add(1);
+        self.put_right.insert(key, PutRight { what, times, at: now });
+        if times >= OFTEN {
+            self.refused(kind, name, RefusalClass::Undone { times }, String::new(), at);
+        }
+    }
+
     /// What stands refused. Pods of an attempt that is over, and of members that are none, are nobody's concern.
     pub fn refusals(&mut self, cluster: &str, birth: Option<&Birth>) -> Vec<RefusedObject> {
         let mut names = birth
@@ -294,6 +323,26 @@ mod tests {
             memory.enter(uid, term);
             assert_eq!(memory.birth_known_for(Some(&birth("t")), Instant::now()), Duration::ZERO);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_right_again_and_again_is_disputed_and_what_differs_or_lasts_is_not() {
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut memory = Memory::default();
+        let mut put_right = |name: &str, what: &str| {
+            memory.not_refused("Service", name);
+            memory.put_right("Service", name, what.to_owned(), Instant::now(), at);
+            let refused = memory.refusals("c", None).into_iter().find(|refused| refused.name == name);
+            refused.map(|refused| refused.class)
+        };
+        for voters in ["2", "2", "3", "3", "4"] {
+            assert_eq!(put_right("grows", voters), None);
+        }
+        let seen: Vec<_> = (0..5).map(|_| put_right("disputed", "as it should be")).collect();
+        let undone = |times| Some(RefusalClass::Undone { times });
+        assert_eq!(seen, [None, None, undone(3), undone(4), undone(5)]);
+        tokio::time::advance(UNDISPUTED).await;
+        assert_eq!(put_right("disputed", "as it should be"), None, "it lasted");
     }
 
     #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ use tokio::{sync::Notify, time::sleep};
 use tracing::{debug, error, warn};
 
 use crate::{
+    clients::WATCH_SECONDS,
     crds,
     health::{CLUSTERS, Health, Watched},
     kinds::{self, CLUSTER, Kind},
@@ -79,7 +80,6 @@ pub async fn clusters(place: Where, context: Arc<Context>, health: Arc<Health>, 
 }
 
 async fn watch_clusters(place: &Where, context: &Arc<Context>, health: &Health, stop: &Stop) {
-    let config = || watcher::Config::default().any_semantic();
     let controller = Controller::new(place.api::<Guarded>(), config());
     let store = controller.store();
     let (pods, services) = (place.api::<PartialObjectMeta<Pod>>(), place.api::<PartialObjectMeta<Service>>());
@@ -103,6 +103,11 @@ async fn watch_clusters(place: &Where, context: &Arc<Context>, health: &Health, 
             std::future::ready(())
         });
     tokio::join!(rounds, unless_stopped(&ended, keep_house(&store, context, health)));
+}
+
+/// How everything is watched.
+fn config() -> watcher::Config {
+    watcher::Config::default().any_semantic().timeout(WATCH_SECONDS)
 }
 
 /// Takes care of a cluster that something happened to.
@@ -269,7 +274,7 @@ async fn watch_not_yet(place: &Where, kind: Kind, context: &Arc<Context>, health
         Scope::Namespaced => Api::namespaced_with(place.client.clone(), &place.namespace, &resource),
         Scope::ClusterWide => Api::all_with(place.client.clone(), &resource),
     };
-    let controller = Controller::new_with(api, watcher::Config::default().any_semantic(), resource);
+    let controller = Controller::new_with(api, config(), resource);
     let (store, (gone, ended)) = (controller.store(), gone_or_stopped(stop));
     let rounds = controller
         .trigger_backoff(Rest::default())

@@ -10,6 +10,7 @@ use k8s_openapi::api::{
 use launch::{MemberName, PeerUrl};
 
 use crate::{
+    digest,
     id::{ClusterId, MemberId},
     observed::ListedMember,
     step::SeenObject,
@@ -256,6 +257,22 @@ impl Effect {
             Self::DeletePod { .. } => POD_DELETION,
             other => other.object().0,
         }
+    }
+
+    /// A short text that stands for what it makes of an object that is to stay so. None where there is nothing that somebody could undo.
+    #[must_use]
+    pub fn puts_right(&self) -> Option<String> {
+        let what = match self {
+            Self::CreateService(service) | Self::ApplyService { service, .. } => format!("{service:?}"),
+            Self::CreateBudget(budget) | Self::ApplyBudget { budget, .. } => format!("{budget:?}"),
+            Self::PatchPodMetadata { labels, annotations, .. } => format!("{labels:?} {annotations:?}"),
+            Self::ReplaceStatusBirth { .. }
+            | Self::CreatePod(_)
+            | Self::PatchPodAnnotation { .. }
+            | Self::DeletePod { .. }
+            | Self::ChangeMembership { .. } => return None,
+        };
+        Some(digest::short(&[&what], 16))
     }
 
     /// How long it may be under way.

@@ -38,7 +38,7 @@ pub use observed::{
 pub use plan::{Plan, plan};
 pub use status::{Report, blind};
 pub use step::{BirthCause, Leaving, SeenObject, Step};
-pub use waiting::Waiting;
+pub use waiting::{OFTEN, Waiting};
 
 /// How many of so many voters have to agree.
 #[must_use]

@@ -46,9 +46,22 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The same for etcd, whose usual reason (voters that are connected for less than 5 s) passes by itself.
 const RETRY_ETCD: Duration = Duration::from_secs(1);
 
+/// The same where nobody refuses, and somebody undoes: at first, and at the longest.
+const RETRY_UNDONE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+
+/// How often the same may be put right before it is a dispute with somebody, and no accident.
+pub const OFTEN: u32 = 3;
+
 /// What to wait for, while it is too soon to try again what was refused.
 pub(crate) fn too_soon(refused: &RefusedObject, now: Timestamp) -> Option<Waiting> {
-    let pause = if refused.class == RefusalClass::Etcd { RETRY_ETCD } else { RETRY };
+    let pause = match refused.class {
+        RefusalClass::Etcd => RETRY_ETCD,
+        RefusalClass::Undone { times } => {
+            let (first, longest) = RETRY_UNDONE;
+            first.saturating_mul(1 << times.saturating_sub(OFTEN).min(10)).min(longest)
+        }
+        _ => RETRY,
+    };
     let due = refused.at.checked_add(pause).ok()?;
     (now < due).then(|| Waiting::blocked(reason_of(refused)).until(Some(due)))
 }
@@ -64,6 +77,7 @@ pub(crate) fn reason_of(refused: &RefusedObject) -> Reason {
         RefusalClass::NamespaceTerminating => Reason::NamespaceTerminating { namespace: message },
         RefusalClass::CrdOutdated => Reason::CrdOutdated { crd: message },
         RefusalClass::Etcd => Reason::MembershipRefused { message },
+        RefusalClass::Undone { .. } => Reason::ChangeUndone { kind, name },
     }
 }
 
@@ -101,6 +115,20 @@ mod tests {
             assert_eq!(reason.as_str(), word);
             assert!(reason.to_string().contains("theirs"), "{reason}");
         }
+    }
+
+    #[test]
+    fn what_somebody_undoes_each_time_is_put_right_less_and_less_often() {
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let pause = |times: u32| {
+            let class = RefusalClass::Undone { times };
+            let refused =
+                RefusedObject { kind: "Service", name: "a".to_owned(), class, message: String::new(), at };
+            assert_eq!(reason_of(&refused).as_str(), "ChangeUndone");
+            let until = too_soon(&refused, at).and_then(|waiting| waiting.until).unwrap();
+            until.duration_since(at).as_secs()
+        };
+        assert_eq!([3, 4, 5, 8, 9, 1000].map(pause), [1, 2, 4, 32, 60, 60]);
     }
 
     #[test]

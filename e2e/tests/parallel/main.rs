@@ -10,6 +10,7 @@ mod interference;
 mod launcher_refusal;
 mod losses;
 mod operator_killed;
+mod orphaned;
 mod partitions;
 mod permissions;
 mod placement;

@@ -148,6 +148,16 @@ async fn what_a_user_deletes_or_edits_comes_back_and_the_members_stay() -> anyho
             patch(&ns, &object, edit).await?;
             labelled(&ns, &pod).await.with_context(|| format!("after {edit}"))?;
         }
+        // Whoever does it again and again is named, and answered less and less often.
+        let again = r#"{"metadata": {"labels": {"team": null}}}"#;
+        for _ in 0..5 {
+            patch(&ns, &object, again).await?;
+            labelled(&ns, &pod).await?;
+        }
+        let (seen, ()) = tokio::try_join!(says(&ns, "c", "Progressing", "ChangeUndone"), patch(&ns, &object, again))?;
+        ensure!(seen.message.contains(&pod.name_any()), "{seen:?}");
+        labelled(&ns, &pod).await?;
+
         // The order that came back is one that starts the member on its data.
         Ground::here()?.place_of(ns.api::<Pod>().get(&pod.name_any()).await?)?.kill("etcd")?;
         restarted_and_ready(&ns, &pod.name_any()).await?;

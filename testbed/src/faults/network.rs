@@ -1,5 +1,5 @@
 //! Faults: packets of a pod are dropped, in one direction or both, to one peer or to all; or its line is bad, and loses some and delays
-//! the others.
+//! the others; or its connections are gone at the other end.
 //!
 //! The rules are in the pods' own network namespaces, and go with them. Between two pods they are at both ends: on its way through
 //! a Service a packet has the peer's address only at the peer.
@@ -79,6 +79,19 @@ impl Place {
             ends.push((other.network()?, opposite(way), drops(other, Peer::Pod(self))?));
         }
         drop_at(ends)
+    }
+
+    /// Takes the pod's connections away at the control machine's end, and tells the pod nothing: as when a machine dies, and another takes
+    /// its address. New ones can be had at once, so there is nothing to heal.
+    pub async fn orphan_connections(&self) -> Result<(), FaultError> {
+        let control = self.ground.control()?;
+        let cut = self.cut(Way::Both, Peer::All)?;
+        let killed = control.run(&["ss", "--kill", "--no-header", "--tcp", "dst", &self.address()?])?;
+        cut.heal().await?;
+        if killed.trim().is_empty() {
+            return Err(FaultError::Missing(format!("a connection of {} with the API server", self.name())));
+        }
+        Ok(())
     }
 
     /// Gives this pod a bad line.

@@ -361,6 +361,11 @@ pub enum RefusalClass {
     CrdOutdated,
     /// etcd's own rules: voters that are not connected for long enough, a learner that is behind.
     Etcd,
+    /// Nobody refused it: it was done so many times, and somebody undid it each time.
+    Undone {
+        /// How often.
+        times: u32,
+    },
 }
 
 impl Observed {
