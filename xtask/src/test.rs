@@ -64,38 +64,32 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
     };
 
     checks(report, &deny)?;
-    run_phase(report, tests("unit tests", "unit", "kind(lib) + kind(bin)"))?;
     // A cluster that is named explicitly is not ours to start or to remove, and neither is anything else then.
     let named = Places::named().is_some();
-    if named {
-        println!(
-            "TESTBED_KUBECONFIG names a cluster: only what runs in namespaces of its own is tested on it"
-        );
-    } else {
-        // Here and not inside a test, which must not take as long as a build.
-        run_phase(report, Phase::of("parts", testbed(&["build"])))?;
-    }
     // With what the tests beside it leave of the processors.
     let programs = if named { None } else { Some(image::build_aside()?) };
-    let mut beside = tests(
-        "tests on real etcd, and in every state of a small world",
-        "etcd",
-        &format!("kind(test) - {ON_A_CLUSTER}"),
-    );
-    beside.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
-    let tested = run_phase(report, beside);
+    let tested = run_phase(report, tests("unit tests", "unit", "kind(lib) + kind(bin)"));
     if let Some(mut programs) = programs {
         programs.wait().context("the build of our programs")?;
     }
     tested?;
     if named {
-        let filter = format!("binary(parallel) - {OF_THE_TESTBED}");
-        return run_phase(report, tests("tests on the cluster", "cluster", &filter));
+        println!(
+            "TESTBED_KUBECONFIG names a cluster: only what runs in namespaces of its own is tested on it"
+        );
+        let filter = format!("kind(test) - {ON_A_CLUSTER} + binary(parallel) - {OF_THE_TESTBED}");
+        let mut phase = tests("tests, also on the cluster", "cluster", &filter);
+        phase.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+        return run_phase(report, phase);
     }
-    let filter = format!("kind(test) & {ON_A_CLUSTER} - binary(afterwards)");
+    // Here and not inside a test, which must not take as long as a build.
+    run_phase(report, Phase::of("parts", testbed(&["build"])))?;
+    let filter = "kind(test) - binary(afterwards)";
+    let mut phase = tests("tests on the cluster and beside it", "cluster", filter);
+    phase.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
     // What is found out about all of them when they are over.
     let afterwards = tests("what all of them asked of the API server", "cluster", "binary(afterwards)");
-    on_our_cluster(report, [tests("tests on the cluster", "cluster", &filter), afterwards])
+    on_our_cluster(report, [phase, afterwards])
 }
 
 /// What needs no test to be run.

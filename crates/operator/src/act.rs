@@ -115,6 +115,9 @@ impl Actor<'_> {
             }
             Effect::CreatePod(_) if may_be_done || matches!(outcome, Outcome::Moved(_)) => {
                 memory.made(effect.object().1);
+                if matches!(outcome, Outcome::Unknown(_)) {
+                    memory.not_answered(effect.object().1, Instant::now());
+                }
             }
             _ => {}
         }

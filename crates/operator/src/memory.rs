@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use api::Birth;
+use api::{Birth, Event};
 use etcd_admin::Member;
 use launch::MemberName;
 use planner::{
@@ -30,6 +30,9 @@ const MAX_SIZE: usize = 7;
 /// answers for a moment each time it starts.
 const STEADY: Duration = Duration::from_mins(1);
 
+/// How long a pod may take to appear after it was asked for: an API server asks webhooks, each of which may take up to half a minute, and
+/// does not end with the question that it was asked.
+const LATE: Duration = Duration::from_secs(35);
 /// How long an object must stay as it was made before it counts as settled with whoever undid that.
 const UNDISPUTED: Duration = Duration::from_mins(5);
 
@@ -73,6 +76,10 @@ pub struct Memory {
     stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
     /// The names that were sent to etcd as new members, and for which no pod was asked for.
     unmade: BTreeSet<MemberName>,
+    /// The names for which a pod was asked for without an answer, and when.
+    awaited: BTreeMap<MemberName, Instant>,
+    /// What is to be told of changes of which nobody knows yet whether they happened.
+    pub untold: Vec<Event>,
     /// What was refused.
     refusals: Vec<RefusedObject>,
     /// What was put right, by kind and name.
@@ -248,6 +255,17 @@ impl Memory {
         self.unmade.clone()
     }
 
+    /// A pod was asked for, and there was no answer.
+    pub fn not_answered(&mut self, pod: &str, now: Instant) {
+        self.awaited.extend(pod.parse().ok().map(|name| (name, now)));
+    }
+
+    /// The names whose pods may appear yet.
+    pub fn awaited(&mut self, now: Instant) -> BTreeSet<MemberName> {
+        self.awaited.retain(|_, asked| now.duration_since(*asked) < LATE);
+        self.awaited.keys().cloned().collect()
+    }
+
     /// Forgets members, and connections to addresses, that are no more.
     pub fn keep_members(&mut self, exists: impl Fn(&MemberName) -> bool, addresses: &BTreeSet<String>) {
         self.silent.retain(|name, _| exists(name));
@@ -343,6 +361,16 @@ mod tests {
         assert_eq!(seen, [None, None, undone(3), undone(4), undone(5)]);
         tokio::time::advance(UNDISPUTED).await;
         assert_eq!(put_right("disputed", "as it should be"), None, "it lasted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_was_asked_for_without_an_answer_may_appear_for_a_while() {
+        let mut memory = Memory::default();
+        memory.not_answered("c-1", Instant::now());
+        tokio::time::advance(LATE.saturating_sub(Duration::from_secs(1))).await;
+        assert_eq!(memory.awaited(Instant::now()).len(), 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(memory.awaited(Instant::now()).len(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::{EtcdCluster, EtcdClusterStatus, Event, Reason, condition, scope::Scope};
 use futures::future::join_all;
 use kube::Client;
-use planner::{Desired, Observed, OperatorIdentity, Plan, SeenMember, SeenResource, Timestamp, plan};
+use planner::{Desired, Observed, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -14,7 +14,7 @@ use crate::{
     busy::Busy,
     clock::Clock,
     gate::Gate,
-    leader::Leadership,
+    leader::{Leadership, RETRY_PERIOD},
     memory::{Key, Memories, Memory, Settled},
     metrics::{ClusterFigures, ClusterLabels, MemberChanged, Metrics},
     observe::{self, Observation, ObserveError, Observer},
@@ -66,8 +66,10 @@ enum Ended {
     Again,
     /// It did not go as planned.
     Failed,
-    /// The resource is gone, or not ours, or this process does not lead.
+    /// The resource is gone, or not ours.
     NotOurs,
+    /// This process does not lead, or not for long enough.
+    NotLeading,
 }
 
 impl Context {
@@ -78,7 +80,7 @@ impl Context {
         let slot = self.memories.of(key);
         let mut memory = slot.memory.lock().await;
         for turn in 0..TURNS {
-            let term = self.leadership.term()?;
+            let Some(term) = self.leadership.term() else { return self.when_not_leading() };
             if let Some(left) = self.busy.left() {
                 return Some(left);
             }
@@ -95,9 +97,16 @@ impl Context {
                 Ended::Again if memory.stumbles < PATIENCE => {}
                 Ended::Again | Ended::Failed => return Some(backoff(memory.stumbles)),
                 Ended::NotOurs => return None,
+                Ended::NotLeading => return self.when_not_leading(),
             }
         }
         Some(BACKOFF.0)
+    }
+
+    /// When to look again for who did not act because this process does not lead: if it may go on to, no event would tell.
+    #[must_use]
+    pub fn when_not_leading(&self) -> Option<Duration> {
+        self.leadership.is_held().then_some(RETRY_PERIOD)
     }
 
     async fn one(
@@ -167,13 +176,16 @@ impl Context {
         acted: Acted,
         memory: &mut Memory,
     ) -> (Ended, &'static str) {
-        if matches!(acted, Acted::Nothing | Acted::Done | Acted::DoneRisky) {
-            memory.stumbles = 0;
-            let events = plan.events.iter().map(|event| self.reporter.event(&observation.resource, event));
-            join_all(events).await;
-        }
+        let done = matches!(acted, Acted::Nothing | Acted::Done | Acted::DoneRisky);
+        let mut untold = std::mem::take(&mut memory.untold);
+        untold.retain(|event| !plan.events.contains(event));
+        let (mut events, mut open) = of_before(&observation.observed, untold);
+        // What was not done may have happened all the same.
+        if done { &mut events } else { &mut open }.extend(plan.events.iter().cloned());
+        memory.untold = open;
+        join_all(events.iter().map(|event| self.reporter.event(&observation.resource, event))).await;
         match acted {
-            Acted::NotLeading => return (Ended::NotOurs, "failed"),
+            Acted::NotLeading => return (Ended::NotLeading, "failed"),
             Acted::DoneRisky => return (Ended::Again, "again"),
             Acted::Stopped => {
                 memory.stumbles += 1;
@@ -197,6 +209,7 @@ impl Context {
         if acted == Acted::Stopped {
             return (Ended::Failed, "failed");
         }
+        memory.stumbles = 0;
         let wait = wait_of(plan, self.clock.now());
         // Who waits for an object looks at it each time: its event may go missing, and the status would say for minutes what is past.
         if acted == Acted::Nothing && plan.waiting.is_empty() {
@@ -296,10 +309,24 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
     done
 }
 
+/// Of what was to be told after an earlier round: what has happened, and what nobody can say yet. What has not is planned again.
+fn of_before(observed: &Observed, untold: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
+    let Some(list) = planner::member_list(observed) else { return (Vec::new(), untold) };
+    let urls = || list.members.iter().flat_map(|member| &member.peer_urls);
+    let listed = |name: &str| urls().any(|url| url.contains(&format!("//{name}.")));
+    let happened = |event: &Event| match event {
+        Event::ReplacingDeadMember { member } | Event::MemberRemoved { member } => !listed(member),
+        Event::NewMemberAdded { member } => {
+            listed(member) && observed.own_pods().any(|pod| pod.name == *member)
+        }
+        _ => false,
+    };
+    (untold.into_iter().filter(happened).collect(), Vec::new())
+}
+
 /// How many voters and learners there are, by the word of a quorum.
 fn listed(observed: &Observed) -> Option<(i64, i64)> {
-    let answers = observed.members.values().filter_map(SeenMember::answer);
-    let newest = answers.filter(|answer| answer.linearizable).max_by_key(|answer| answer.raft_index)?;
+    let newest = planner::member_list(observed)?;
     let learners = newest.members.iter().filter(|member| member.learner).count();
     Some((count(newest.members.len() - learners), count(learners)))
 }

@@ -19,7 +19,7 @@ use kube::{
         watcher,
     },
 };
-use tokio::{sync::Notify, time::sleep};
+use tokio::{sync::Notify, time::timeout};
 use tracing::{debug, error, warn};
 
 use crate::{
@@ -113,8 +113,11 @@ fn config() -> watcher::Config {
 /// Takes care of a cluster that something happened to.
 async fn wake(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, Infallible> {
     let key = Key { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
-    if !context.scope.manages(cluster.meta().annotations.as_ref()) || context.leadership.term().is_none() {
+    if !context.scope.manages(cluster.meta().annotations.as_ref()) {
         return Ok(Action::await_change());
+    }
+    if context.leadership.term().is_none() {
+        return Ok(again(context.when_not_leading()));
     }
     if let Err(unreadable) = &cluster.0 {
         let reason = Reason::InvalidSpec { problems: unreadable.error.clone() };
@@ -122,13 +125,17 @@ async fn wake(cluster: Arc<Guarded>, context: Arc<Context>) -> Result<Action, In
             kinds::say(&context.client, &context.gate, CLUSTER, &key.namespace, &key.name, &reason).await;
         return Ok(if said { Action::await_change() } else { Action::requeue(RETRY) });
     }
-    // All clusters are taken care of in one task: what goes wrong with one of them must end with it.
+    // The library passes a panic on to whoever runs the Controller: what goes wrong with one cluster must end with it.
     let care = AssertUnwindSafe(context.take_care(&key, cluster.meta().resource_version.as_deref()));
     let Ok(wait) = care.catch_unwind().await else {
         error!(cluster = %format_args!("{}/{}", key.namespace, key.name), "a round panicked; the others go on");
         return Ok(Action::requeue(context.recover(&key).await));
     };
-    Ok(wait.map_or_else(Action::await_change, Action::requeue))
+    Ok(again(wait))
+}
+
+fn again(wait: Option<Duration>) -> Action {
+    wait.map_or_else(Action::await_change, Action::requeue)
 }
 
 /// Wakes the clusters that an object concerns.
@@ -188,15 +195,18 @@ fn terms(leadership: &Leadership) -> impl futures::Stream<Item = ()> + Send + us
     })
 }
 
-/// Notes when all clusters are known, and forgets those that are gone.
+/// Notes when all clusters are known, and forgets those that are gone; and all of them when somebody else leads, whose figures they are
+/// from then on.
 async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) {
+    let mut changes = context.leadership.changes();
     if store.wait_until_ready().await.is_ok() {
         health.note(CLUSTERS, Watched::Synced);
     }
     loop {
-        sleep(SWEEP).await;
+        let leads = timeout(SWEEP, changes.next()).await.map_or(Some(true), |leads| leads);
+        let Some(leads) = leads else { return };
         let exists = |key: &Key| store.get(&ObjectRef::new(&key.name).within(&key.namespace)).is_some();
-        context.forget(exists).await;
+        context.forget(|key| leads && exists(key)).await;
     }
 }
 
@@ -300,8 +310,11 @@ async fn watch_not_yet(place: &Where, kind: Kind, context: &Arc<Context>, health
 async fn refuse(object: Arc<GuardedObject>, context: Arc<Context>, kind: Kind) -> Result<Action, Infallible> {
     let metadata = object.meta();
     let ours = context.scope.manages(metadata.annotations.as_ref()) && metadata.deletion_timestamp.is_none();
-    if !ours || context.leadership.term().is_none() {
+    if !ours {
         return Ok(Action::await_change());
+    }
+    if context.leadership.term().is_none() {
+        return Ok(again(context.when_not_leading()));
     }
     let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());

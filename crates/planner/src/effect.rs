@@ -265,7 +265,8 @@ impl Effect {
         let what = match self {
             Self::CreateService(service) | Self::ApplyService { service, .. } => format!("{service:?}"),
             Self::CreateBudget(budget) | Self::ApplyBudget { budget, .. } => format!("{budget:?}"),
-            Self::PatchPodMetadata { labels, annotations, .. } => format!("{labels:?} {annotations:?}"),
+            // Whatever of it: who undoes one label after another is in a dispute, too.
+            Self::PatchPodMetadata { name, .. } => name.clone(),
             Self::ReplaceStatusBirth { .. }
             | Self::CreatePod(_)
             | Self::PatchPodAnnotation { .. }

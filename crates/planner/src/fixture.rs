@@ -86,6 +86,7 @@ impl World {
             members: BTreeMap::new(),
             stalled: BTreeMap::new(),
             unmade: BTreeSet::new(),
+            awaited: BTreeSet::new(),
             refusals: Vec::new(),
         };
         Self { desired: desired_of(spec), observed }

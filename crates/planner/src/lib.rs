@@ -40,6 +40,12 @@ pub use status::{Report, blind};
 pub use step::{BirthCause, Leaving, SeenObject, Step};
 pub use waiting::{OFTEN, Waiting};
 
+/// The member list that somebody read through a quorum, in the cluster that was latched if one was.
+#[must_use]
+pub fn member_list(observed: &Observed) -> Option<&Answer> {
+    view::View::of(observed).member_list()
+}
+
 /// How many of so many voters have to agree.
 #[must_use]
 pub const fn quorum(voters: usize) -> usize {

@@ -201,8 +201,13 @@ fn fate(
         if let Some(pod) = disowned {
             return Fate::Disowned(pod.owner_in_words());
         }
-        let unmade = listed.name.is_none() && view.observed.unmade.contains(name);
-        return if unmade { Fate::Unmade } else { Fate::Lost("it has no pod".to_owned()) };
+        return match listed.name {
+            None if view.observed.unmade.contains(name) => Fate::Unmade,
+            None if view.observed.awaited.contains(name) => {
+                Fate::Silent { why: "its pod is being made".to_owned(), silent_for: Duration::ZERO }
+            }
+            _ => Fate::Lost("it has no pod".to_owned()),
+        };
     };
     // The kubelet of a lost node may still run a pod that is being deleted. That one is given its time like any on such a node.
     let cut_off = pod.deleting && pod.ready == Readiness::Unknown && pod.node.is_some();

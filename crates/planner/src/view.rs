@@ -58,7 +58,11 @@ impl<'a> View<'a> {
         let names = || self.names.get_or_init(|| attempt.members(&self.observed.resource.name, MAX_SIZE));
         let by_name = || names().iter().any(|name| name.as_str() == pod.name);
         let by_label = || label == Some(self.label.get_or_init(|| attempt.label()).as_str());
-        if by_order || by_name() || by_label() {
+        // Whoever lost both, order and label, still answers for its cluster.
+        let latched = self.birth.and_then(|birth| birth.cluster_id.as_deref());
+        let answer = || self.observed.answer(&pod.name).map(|answer| answer.cluster_id.to_string());
+        let by_answer = || latched.is_some() && answer().as_deref() == latched;
+        if by_order || by_name() || by_label() || by_answer() {
             return Kinship::Current;
         }
         match label.and_then(Attempt::incarnation_in) {
@@ -131,6 +135,19 @@ mod tests {
 
     use super::*;
     use crate::fixture::{World, attempt};
+
+    #[test]
+    fn a_pod_without_order_and_label_is_known_by_the_cluster_that_it_answers_for() {
+        let mut world = World::formed();
+        world.join("http://example-newnewnew1.example.default.svc:2380", false);
+        let pod = world.observed.pods.last_mut().unwrap();
+        (pod.order, pod.attempt) = (OrderSeen::Missing, None);
+        pod.labels.clear();
+        let pod = pod.clone();
+        assert_eq!(View::of(&world.observed).kinship(&pod), Kinship::Current);
+        world.observed.members.clear();
+        assert_eq!(View::of(&world.observed).kinship(&pod), Kinship::Strange);
+    }
 
     #[test]
     fn a_pod_is_known_by_its_name_first_and_by_its_label_second() {

@@ -120,6 +120,7 @@ impl Eyes {
             members: attempt.map(|attempt| members(cast, state, glance, attempt)).unwrap_or_default(),
             stalled: BTreeMap::new(),
             unmade: BTreeSet::new(),
+            awaited: BTreeSet::new(),
             refusals: PodId::all()
                 .filter(|id| memory.refused & id.bit() != 0)
                 .map(|id| RefusedObject {

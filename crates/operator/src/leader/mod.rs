@@ -54,6 +54,13 @@ impl Leadership {
         term.renewed.filter(|renewed| renewed.elapsed() < self.duration).map(|_| term.number)
     }
 
+    /// Whether this process may lead again without anybody hearing of it: it is past its time, or near its end, and nobody has said yet that
+    /// it lost. Whoever did not act for that reason asks again; all others are woken when a time of leading begins.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.term.borrow().renewed.is_some()
+    }
+
     /// The Lease was renewed by a write that was sent then.
     pub fn renewed(&self, sent: Instant) {
         self.term.send_if_modified(|term| {
@@ -114,6 +121,11 @@ mod tests {
         tokio::time::advance(LEASE_DURATION).await;
         assert_eq!(leadership.term(), None);
         assert!(!leadership.lasts(Duration::ZERO));
+        assert!(leadership.is_held(), "a renewal that comes late begins no new term, and wakes nobody");
+        leadership.renewed(Instant::now());
+        assert_eq!(leadership.term(), Some(1));
+        leadership.lost();
+        assert!(!leadership.is_held());
     }
 
     #[tokio::test(start_paused = true)]

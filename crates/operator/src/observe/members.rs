@@ -61,16 +61,19 @@ impl Heard {
             };
             members.insert(name, seen);
         }
-        observed.stalled = memory.stalled_for(&unfinished(&members), now);
         observed.members = members;
+        let unfinished = unfinished(&observed.members, planner::member_list(observed));
+        observed.stalled = memory.stalled_for(&unfinished, now);
     }
 }
 
 /// The listed members that are no voters yet, have never started, or do not reach the quorum that others read through; each with how
 /// far it has come.
-fn unfinished(members: &BTreeMap<MemberName, SeenMember>) -> BTreeMap<MemberId, (ListedMember, u64)> {
+fn unfinished(
+    members: &BTreeMap<MemberName, SeenMember>,
+    newest: Option<&Answer>,
+) -> BTreeMap<MemberId, (ListedMember, u64)> {
     let answers = || members.values().filter_map(SeenMember::answer);
-    let newest = answers().filter(|answer| answer.linearizable).max_by_key(|answer| answer.raft_index);
     let listed = newest.into_iter().flat_map(|answer| &answer.members);
     let cut_off = |id: MemberId| answers().any(|answer| answer.member_id == id && !answer.linearizable);
     listed
@@ -98,7 +101,12 @@ pub fn handles(observed: &Observed, kept: &BTreeMap<String, Member>) -> BTreeMap
 }
 
 /// Asks every member whose pod runs.
-pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, connect: &Connect) -> Heard {
+pub(super) async fn ask(
+    observed: &Observed,
+    paused: bool,
+    kept: &BTreeMap<String, Member>,
+    connect: &Connect,
+) -> Heard {
     let formed = observed.resource.birth().is_some_and(|birth| birth.formed);
     let connect = Connect { deadline: PATIENCE, ..connect.clone() };
     let mut connections = BTreeMap::new();
@@ -121,7 +129,9 @@ pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, co
         (name.clone(), answer)
     });
     let answers = join_all(answers).await;
-    let through = whom_to_move(&answers).and_then(|through| asked.iter().find(|(name, ..)| name == through));
+    let through = whom_to_move(&answers)
+        .filter(|_| !paused)
+        .and_then(|through| asked.iter().find(|(name, ..)| name == through));
     if let Some((_, Ok(member), _)) = through {
         // An entry in etcd's log that changes nothing. That it was written is enough, whatever the answer.
         let _ = member.within(PATIENCE).alarms().await;
@@ -133,11 +143,15 @@ pub(super) async fn ask(observed: &Observed, kept: &BTreeMap<String, Member>, co
 /// 5,000 entries does not until it hears of another entry (etcd 3.6 and 3.7, which do not count what a snapshot brings as applied), and
 /// where nobody writes there is none.
 fn whom_to_move(answers: &[(MemberName, Result<Answer, String>)]) -> Option<&MemberName> {
-    let joins = |answer: &Answer| answer.members.iter().any(|member| member.learner || member.name.is_none());
-    let silent = answers.iter().any(|(_, answer)| answer.is_err());
-    let knows = |answer: &Answer| answer.linearizable && joins(answer);
-    let mut through = answers.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(knows));
-    through.next().map(|(name, _)| name).filter(|_| silent)
+    let is_silent = |member: &ListedMember| {
+        let mut silent = answers.iter().filter(|(_, answer)| answer.is_err());
+        let urls = &member.peer_urls;
+        silent.any(|(name, _)| urls.iter().any(|url| url.contains(&format!("//{name}."))))
+    };
+    let joins = |member: &ListedMember| member.learner || member.name.is_none();
+    let waits = |answer: &Answer| answer.members.iter().any(|member| joins(member) && is_silent(member));
+    let knows = |answer: &Answer| answer.linearizable && waits(answer);
+    answers.iter().find(|(_, answer)| answer.as_ref().is_ok_and(knows)).map(|(name, _)| name)
 }
 
 /// The member of a pod that runs, where it listens, and whether it is ready. By address, not by name: the operator need not be able to
@@ -258,7 +272,7 @@ mod tests {
             answer.members.push(ListedMember {
                 id: MemberId(2),
                 name: name.map(str::to_owned),
-                peer_urls: vec![],
+                peer_urls: vec!["http://a-2.a.default.svc:2380".to_owned()],
                 learner,
             });
             answer
@@ -273,7 +287,8 @@ mod tests {
         ];
         for (title, first, second, moved) in table {
             let second = if second { Ok(first.clone()) } else { Err("no answer".to_owned()) };
-            let answers = [("a-1".parse().unwrap(), Ok(first)), ("a-2".parse().unwrap(), second)];
+            let third = ("a-3".parse().unwrap(), Err("a voter that is silent is none that joins".to_owned()));
+            let answers = [("a-1".parse().unwrap(), Ok(first)), ("a-2".parse().unwrap(), second), third];
             let through = whom_to_move(&answers).map(ToString::to_string);
             assert_eq!(through.as_deref(), moved.then_some("a-1"), "{title}");
         }
@@ -293,11 +308,15 @@ mod tests {
             answer.members = [1, 2].map(listed).to_vec();
             (format!("a-{id}").parse().unwrap(), SeenMember::Known(answer))
         };
-        let ids =
-            |second| unfinished(&[member(1, true), member(2, second)].into()).into_keys().collect::<Vec<_>>();
+        let ids = |second| {
+            let members = [member(1, true), member(2, second)].into();
+            let (_, first) = member(1, true);
+            unfinished(&members, first.answer()).into_keys().collect::<Vec<_>>()
+        };
         assert_eq!(ids(true), []);
         assert_eq!(ids(false), [MemberId(2)]);
-        assert!(unfinished(&[member(1, false), member(2, false)].into()).is_empty(), "nobody knows better");
+        let members = [member(1, false), member(2, false)].into();
+        assert!(unfinished(&members, None).is_empty(), "nobody knows better");
     }
 
     #[test]

@@ -1,10 +1,17 @@
 //! An API server that is slow, that wants to be left alone, or that fails, for a while in the middle of a workflow.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use axum::http::Method;
 use fakes::{
     kubernetes::{
-        Refuse, Slow,
+        Asked, Refuse, Slow,
         answer::{self, Answer},
         kinds,
     },
@@ -143,4 +150,76 @@ async fn who_says_when_to_come_back_is_left_alone_until_then() {
             if world.has_pod(&pod) { Err(format!("{pod} is there")) } else { Ok(()) }
         })
         .await;
+}
+
+/// Every creation of a pod takes longer than anybody waits for it, as with a slow webhook, and for ever.
+#[tokio::test(start_paused = true)]
+async fn pods_that_come_later_than_anybody_waits_for_are_those_of_their_members() {
+    for workflow in [CREATE, GROW_BY_ONE, HEAL] {
+        let mut world = World::new();
+        world.operate(None, |client| client);
+        world.server.slow(Some(Arc::new(|asked| {
+            let creates = asked.method == Method::POST;
+            let pods = asked.target().is_some_and(|target| target.kind == kinds::PODS);
+            if creates && pods { Duration::from_secs(12) } else { Duration::ZERO }
+        })));
+        (workflow.script)(&world).await;
+        sleep(LATE).await;
+        (workflow.goal)(&world).unwrap_or_else(|why| panic!("{}: {why}\n{}", workflow.name, world.story()));
+        assert_eq!(twice(&world), Vec::<String>::new(), "{}\n{}", workflow.name, world.story());
+        let etcd = world.etcd.clusters();
+        let removed =
+            etcd.values().flat_map(|cluster| &cluster.changes).filter(|it| it.starts_with("remove"));
+        assert_eq!(removed.count(), usize::from(workflow.name == HEAL.name), "{}", world.story());
+    }
+}
+
+/// A status that may not be written is tried less and less often.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_is_no_reason_to_ask_all_the_time() {
+    let mut world = World::new();
+    world.operate(None, |client| client);
+    (CREATE.script)(&world).await;
+    let tried: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&tried);
+    world.server.refuse(Some(Arc::new(move |asked| {
+        let target = asked.target().filter(|_| asked.method == Method::PATCH)?;
+        (target.kind == kinds::CLUSTERS && target.part == "status").then(|| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            answer::failure(403, "Forbidden", "not allowed", Value::Null)
+        })
+    })));
+    world.delete_a_pod_behind_its_back();
+    sleep(Duration::from_mins(10)).await;
+    let tried = tried.load(Ordering::SeqCst);
+    assert!((2..60).contains(&tried), "tried {tried} times in ten minutes");
+}
+
+/// A Lease that is renewed at the very last, after rounds were not allowed to write any more: nobody loses it, so nobody is told that a
+/// time of leading begins.
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_near_the_end_of_a_lease_is_written_when_it_is_renewed() {
+    for half_seconds in 14..32 {
+        let mut world = World::new();
+        world.operate(None, |client| client);
+        (CREATE.script)(&world).await;
+        sleep(LATE).await;
+        let refusals = AtomicUsize::new(1);
+        let is_lease = |asked: &Asked| asked.target().is_some_and(|target| target.kind == kinds::LEASES);
+        world.server.slow(Some(Arc::new(move |asked| {
+            if is_lease(asked) { Duration::from_millis(2900) } else { Duration::ZERO }
+        })));
+        world.server.refuse(Some(Arc::new(move |asked| {
+            let refused = is_lease(asked) && asked.is_write();
+            let fails = |left: usize| left.checked_sub(1);
+            let fails = refused && refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok();
+            fails.then(|| answer::failure(500, "InternalError", "etcdserver: request timed out", Value::Null))
+        })));
+        sleep(Duration::from_millis(500) * half_seconds).await;
+        let lost = world.delete_a_pod_behind_its_back();
+        sleep(Duration::from_mins(2)).await;
+        let healed = (HEAL.goal)(&world)
+            .and_then(|()| if world.has_pod(&lost) { Err(format!("{lost} is there")) } else { Ok(()) });
+        healed.unwrap_or_else(|why| panic!("{half_seconds} half seconds: {why}\n{}", world.story()));
+    }
 }

@@ -75,7 +75,8 @@ async fn a_learner_that_never_catches_up_does_not_keep_a_dead_member_from_being_
         clusters.values().flat_map(|cluster| cluster.members.values()).filter(|member| !member.learner);
     let lost = voters.find_map(|member| member.name.clone()).unwrap();
     world.delete_pod(&lost);
-    world.until("the dead one is removed", |world| some(changes(world, "remove"))).await;
+    let removal = format!("remove http://{lost}.");
+    world.until("the dead one is removed", |world| some(changes(world, &removal))).await;
     world.etcd.hold_learners_back(false);
     world
         .until("four members", |world| {

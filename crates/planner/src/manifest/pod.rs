@@ -125,9 +125,10 @@ fn etcd_container(desired: &Desired, version: EtcdVersion) -> Container {
         // No startup probe: the launcher knows itself whether etcd still reads its data, and the kubelet would ask the others only after
         // it, up to a second later.
         // Each question is a process of its own. Once in two seconds finds a ready member soon, and is not felt.
-        readiness_probe: Some(probe("readiness", 2, 2)),
-        // Only for a process that is really stuck: it never asks through the quorum.
-        liveness_probe: Some(probe("liveness", 10, 6)),
+        // Longer than the launcher's own patience, so that it can say what it waited for.
+        readiness_probe: Some(probe("readiness", 2, 2, 5)),
+        // Only for a process that is really stuck: it never asks through the quorum, and a busy machine may take its time to ask.
+        liveness_probe: Some(probe("liveness", 10, 6, 15)),
         ..Default::default()
     }
 }
@@ -145,13 +146,12 @@ fn order_variable() -> EnvVar {
     }
 }
 
-fn probe(question: &str, period: i32, failures: i32) -> Probe {
+fn probe(question: &str, period: i32, failures: i32, patience: i32) -> Probe {
     Probe {
         exec: Some(ExecAction { command: Some(words(&[LAUNCHER, "probe", question])) }),
         period_seconds: Some(period),
         failure_threshold: Some(failures),
-        // Longer than the launcher's own patience, so that it can say what it waited for.
-        timeout_seconds: Some(5),
+        timeout_seconds: Some(patience),
         ..Default::default()
     }
 }

@@ -62,6 +62,8 @@ pub struct Observed {
     /// The names that this process has sent an addition for, and no creation of a pod. Only names that it made up itself, so
     /// nobody else can have made a pod under them. What a restart forgets is removed from etcd and tried anew.
     pub unmade: BTreeSet<MemberName>,
+    /// The names for which a pod was asked for a moment ago, without an answer: it may appear yet.
+    pub awaited: BTreeSet<MemberName>,
     /// What the API server refused for good, by object: the last word on that object, and only as long as it is the last. A
     /// write that succeeded since, or whose outcome is unknown, takes the entry away.
     pub refusals: Vec<RefusedObject>,

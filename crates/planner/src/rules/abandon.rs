@@ -84,7 +84,8 @@ fn names(members: &[MemberName]) -> BTreeSet<String> {
 fn loss(situation: &Situation<'_>, member: &MemberName) -> Option<String> {
     let Some(pod) = situation.view.pod_of(member) else {
         let refused = situation.observed.refusal("Pod", member.as_str()).is_some();
-        return (!refused).then(|| "its pod is gone or was never made".to_owned());
+        let awaited = situation.observed.awaited.contains(member);
+        return (!refused && !awaited).then(|| "its pod is gone or was never made".to_owned());
     };
     pod.loss().or_else(|| silence(situation, pod, member)).or_else(|| stuck(situation, pod, member))
 }

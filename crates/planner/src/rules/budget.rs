@@ -41,10 +41,11 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         }
         SeenBudget::Missing => None,
     };
-    match refused {
-        Some(waiting) => decision.wait(waiting),
-        None => decision.ensures.push(Step::EnsureBudget { attempt, voters, seen }),
+    if refused.is_none() {
+        decision.wait(situation.disputed(KIND, &name));
+        decision.ensures.push(Step::EnsureBudget { attempt, voters, seen });
     }
+    decision.wait(refused);
     Flow::Next
 }
 

@@ -1,7 +1,7 @@
 //! A member that has data loses the permission to start without (invariant I5). It has data once it has answered: etcd writes its
 //! log before it serves. A member that merely runs may not have, and would be refused its own first start.
 
-use launch::Intent;
+use launch::{Intent, LaunchOrder};
 
 use super::{Decision, Flow, Situation};
 use crate::{
@@ -12,14 +12,10 @@ use crate::{
 };
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
-    for pod in situation.view.current().filter(|pod| !pod.deleting && has_data(situation, pod)) {
-        let OrderSeen::Order(order) = &pod.order else { continue };
-        if order.intent == Intent::Restart {
-            continue;
-        }
-        // Said, and not left out: what comes after it in the plan counts on it.
+    for (pod, order) in permitted(situation) {
         if let Some(waiting) = situation.too_soon(POD_METADATA, &pod.name) {
             decision.wait(waiting);
+            continue;
         }
         decision.ensures.push(Step::WithdrawEmptyStart {
             pod: pod.name.clone(),
@@ -28,6 +24,20 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         });
     }
     Flow::Next
+}
+
+/// Whether a permission could not be withdrawn a moment ago. What counts on that waits: the latch, and a vote. All else goes on.
+pub(super) fn is_held_up(situation: &Situation<'_>) -> bool {
+    permitted(situation).any(|(pod, _)| situation.too_soon(POD_METADATA, &pod.name).is_some())
+}
+
+/// The members that have data and may still start without.
+fn permitted<'a>(situation: &'a Situation<'_>) -> impl Iterator<Item = (&'a SeenPod, &'a LaunchOrder)> {
+    let pods = situation.view.current().filter(|pod| !pod.deleting && has_data(situation, pod));
+    pods.filter_map(|pod| match &pod.order {
+        OrderSeen::Order(order) if order.intent != Intent::Restart => Some((pod, order)),
+        _ => None,
+    })
 }
 
 fn has_data(situation: &Situation<'_>, pod: &SeenPod) -> bool {
@@ -85,6 +95,23 @@ mod tests {
         assert_eq!((uid, resource_version), (&pod.uid, &pod.resource_version));
         assert!(!order.intent.may_start_empty());
         assert_eq!(order.seal, order_of(pod).seal);
+    }
+
+    #[test]
+    fn a_permission_that_cannot_be_withdrawn_keeps_the_latch_waiting_and_nobody_else() {
+        let mut world = World::up();
+        let permitted = world.pod(1).order.clone();
+        assert!(world.steps().contains(&"LatchFormed"));
+        world.refuse(crate::POD_METADATA, 1);
+        assert_eq!(withdrawn(&world).len(), 2);
+        assert!(!world.steps().contains(&"LatchFormed") && world.waits().contains(&"CreationRefused"));
+        let mut world = World::formed();
+        world.pod(1).order = permitted;
+        world.refuse(crate::POD_METADATA, 1);
+        world.drop_pod(2);
+        assert_eq!(world.steps(), ["RemoveMember"], "the dead one is removed all the same");
+        world.observed.refusals.clear();
+        assert_eq!(world.steps(), ["WithdrawEmptyStart", "RemoveMember"]);
     }
 
     #[test]

@@ -7,24 +7,27 @@ use std::{collections::BTreeSet, time::Duration};
 
 use api::{Event, Reason};
 
-use super::{Decision, Flow, Situation, after};
+use super::{Decision, Flow, Situation, after, empty_start};
 use crate::{
     Waiting,
     id::ClusterId,
-    observed::{Answer, OrderSeen},
+    observed::{Answer, Observed, OrderSeen, SeenMember},
     safety::initial_cluster,
     status::FRESH,
     step::Step,
     view::{MAX_SIZE, View},
 };
 
-/// How soon a forming cluster is looked at again, should an event go missing.
-const FORMING: Duration = Duration::from_secs(2);
+/// How soon a cluster is looked at again that forms, should an event go missing, or in which somebody does not answer, which no event tells.
+const SOON: Duration = Duration::from_secs(2);
+/// For how long that may be so before it is no news any more.
+const NEWS: Duration = Duration::from_mins(1);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (view, observed) = (&situation.view, situation.observed);
     let Some(birth) = view.birth else { return Flow::Next };
-    decision.look_again(after(observed.now, if birth.formed { FRESH } else { FORMING }));
+    let steady = birth.formed && !is_troubled(observed);
+    decision.look_again(after(observed.now, if steady { FRESH } else { SOON }));
     let expected = match &birth.cluster_id {
         Some(id) => Some(id.clone()),
         None => answers(view).next().map(|(_, answer)| answer.cluster_id.to_string()),
@@ -38,7 +41,8 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         }));
         return Flow::Stop;
     }
-    if let Some(cluster_id) = formed_cluster(view).filter(|_| !birth.formed) {
+    let latches = !birth.formed && !empty_start::is_held_up(situation);
+    if let Some(cluster_id) = formed_cluster(view).filter(|_| latches) {
         decision.act = vec![Step::LatchFormed {
             resource_version: observed.resource.resource_version.clone(),
             from: birth.clone(),
@@ -48,6 +52,15 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
             view.current().map(|pod| Event::NewMemberAdded { member: pod.name.clone() }).collect();
     }
     Flow::Next
+}
+
+/// Whether a member has just stopped to answer, or to reach its peers: a busy machine does that to one for a moment, and others wait for it.
+fn is_troubled(observed: &Observed) -> bool {
+    let stalled = |id| observed.stalled.get(id).is_some_and(|since| *since < NEWS);
+    observed.members.values().any(|member| match member {
+        SeenMember::Unknown { silent_for, .. } => *silent_for < NEWS,
+        SeenMember::Known(answer) => !answer.linearizable && !answer.learner && stalled(&answer.member_id),
+    })
 }
 
 /// The answers of the attempt's members.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::{Event, Reason};
 
-use super::{Decision, Flow, Situation, after, leave};
+use super::{Decision, Flow, Situation, after, empty_start, leave};
 use crate::{
     Waiting, manifest,
     membership::{Fate, Membership, Seat},
@@ -73,7 +73,7 @@ fn make_pod(
 
 fn promote(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'_>, decision: &mut Decision) {
     let ready = seat.is_healthy() && has_caught_up(membership, seat) && membership.gains_by_one();
-    if !ready || leave::paused_by_etcd(situation, decision) {
+    if !ready || empty_start::is_held_up(situation) || leave::paused_by_etcd(situation, decision) {
         return;
     }
     let Some(basis) = membership.basis(None) else { return };
@@ -239,6 +239,16 @@ mod tests {
         let mut enough = grown(3);
         enough.join(URL, true);
         assert!(!enough.steps().contains(&"PromoteMember"), "the spec asks for no more");
+    }
+
+    #[test]
+    fn a_pod_that_may_appear_yet_is_waited_for() {
+        let mut world = grown(5);
+        world.list(9, None, URL, true);
+        world.observed.awaited.insert("example-newnewnew1".parse().unwrap());
+        assert_eq!((world.steps(), world.waits()[0]), (vec![], "WaitingForMemberJoined"));
+        world.observed.awaited.clear();
+        assert_eq!(world.steps(), ["RemoveMember"]);
     }
 
     #[test]

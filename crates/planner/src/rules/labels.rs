@@ -31,6 +31,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
                 decision.wait(waiting);
                 continue;
             }
+            decision.wait(situation.disputed(POD_METADATA, &pod.name));
             let seen = SeenObject { uid: pod.uid.clone(), resource_version: pod.resource_version.clone() };
             let pod = pod.name.clone();
             decision.ensures.push(Step::RestoreMetadata { pod, seen, labels, annotations });
@@ -113,6 +114,19 @@ mod tests {
         assert_eq!(world.steps(), ["RemoveMember"]);
         world.observed.refusals[0].at = "2026-01-01T00:09:00Z".parse().unwrap();
         assert_eq!(world.steps(), ["RestoreMetadata", "RemoveMember"], "it is tried again");
+    }
+
+    #[test]
+    fn who_undoes_it_each_time_is_spoken_of_also_while_it_is_put_right_again() {
+        let mut world = World::formed();
+        world.pod(1).labels.remove("etcd_cluster");
+        world.refuse(POD_METADATA, 1);
+        world.observed.refusals[0].class = crate::RefusalClass::Undone { times: 5 };
+        assert_eq!((world.steps(), world.waits()), (vec![], vec!["ChangeUndone"]));
+        world.observed.refusals[0].at = "2026-01-01T00:09:00Z".parse().unwrap();
+        assert_eq!((world.steps(), world.waits()), (vec!["RestoreMetadata"], vec!["ChangeUndone"]));
+        world.pod(1).labels.insert("etcd_cluster".to_owned(), "example".to_owned());
+        assert_eq!((world.steps(), world.waits()), (vec![], vec![]), "it stays");
     }
 
     #[test]

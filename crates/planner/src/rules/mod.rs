@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::{
     Desired, Observed, Problem, SeenPod, Step, Timestamp, Waiting, attempt::Attempt, membership::Membership,
-    view::View, waiting,
+    observed::RefusalClass, view::View, waiting,
 };
 
 /// Whether the next rule is asked.
@@ -99,6 +99,13 @@ impl Situation<'_> {
         let refused = self.observed.refusal(kind, name)?;
         waiting::too_soon(refused, self.observed.now)
     }
+
+    /// What to say of something that is put right again, if somebody undoes it each time.
+    fn disputed(&self, kind: &str, name: &str) -> Option<Waiting> {
+        let refused = self.observed.refusal(kind, name)?;
+        let disputed = matches!(refused.class, RefusalClass::Undone { .. });
+        disputed.then(|| Waiting::blocked(waiting::reason_of(refused)))
+    }
 }
 
 /// What the rules have decided so far.
@@ -124,7 +131,8 @@ impl Decision {
         self.waiting.iter().filter_map(|waiting| waiting.until).chain(self.look_again).min()
     }
 
-    fn wait(&mut self, waiting: Waiting) {
+    fn wait(&mut self, waiting: impl Into<Option<Waiting>>) {
+        let Some(waiting) = waiting.into() else { return };
         if !self.waiting.iter().any(|other| other.reason == waiting.reason) {
             self.waiting.push(waiting);
         }

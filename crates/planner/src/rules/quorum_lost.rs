@@ -49,6 +49,10 @@ fn start_second(situation: &Situation<'_>, decision: &mut Decision) -> bool {
     let (Some(only), None) = (answers.next(), answers.next()) else { return false };
     let Some((member, attempt)) = second(situation, only).zip(view.attempt.clone()) else { return false };
     let Some(version) = only.version else { return false };
+    if let Some(waiting) = situation.too_soon("Pod", member.as_str()) {
+        decision.wait(waiting);
+        return false;
+    }
     let list = crate::SeenList { cluster_id: only.cluster_id, members: only.members.clone() };
     decision.act = vec![Step::CreateJoiningPod { list, attempt, member, version }];
     true
@@ -60,9 +64,7 @@ fn second(situation: &Situation<'_>, only: &Answer) -> Option<launch::MemberName
     let [_, _] = seats.as_slice() else { return None };
     let first = seats.iter().find(|seat| seat.listed.id == only.member_id && seat.is_voter())?;
     let second = seats.iter().find(|seat| seat.listed.id != first.listed.id && seat.is_voter())?;
-    let too_soon =
-        second.name.as_ref().is_some_and(|name| situation.too_soon("Pod", name.as_str()).is_some());
-    let unmade = second.listed.name.is_none() && second.pod.is_none() && !too_soon;
+    let unmade = second.listed.name.is_none() && second.pod.is_none();
     second.name.clone().filter(|_| unmade)
 }
 

@@ -15,7 +15,8 @@ use crate::{
 /// What there is to do about a Service.
 enum Need {
     Nothing,
-    Write(Option<SeenObject>),
+    /// And what to say meanwhile.
+    Write(Option<SeenObject>, Option<Waiting>),
     Wait(Waiting),
 }
 
@@ -30,7 +31,10 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let mut blocked = false;
     let mut take = |need, step: &dyn Fn(Option<SeenObject>) -> Step| match need {
         Need::Nothing => {}
-        Need::Write(seen) => steps.push(step(seen)),
+        Need::Write(seen, disputed) => {
+            decision.wait(disputed);
+            steps.push(step(seen));
+        }
         Need::Wait(waiting) => {
             decision.wait(waiting);
             blocked = true;
@@ -75,7 +79,8 @@ fn need(situation: &Situation<'_>, seen: &SeenService, wanted: &Service) -> Need
         }
         SeenService::Missing => None,
     };
-    situation.too_soon("Service", &name).map_or(Need::Write(found), Need::Wait)
+    let disputed = situation.disputed("Service", &name);
+    situation.too_soon("Service", &name).map_or(Need::Write(found, disputed), Need::Wait)
 }
 
 #[cfg(test)]

@@ -99,6 +99,8 @@ impl Eyes {
                 .map(|id| (member_id(id), if memory.stalled & id.bit() != 0 { LONG } else { Duration::ZERO }))
                 .collect(),
             unmade: names(memory.unmade).filter_map(|id| cast.member(id).cloned()).collect::<BTreeSet<_>>(),
+            // No write is under way while somebody looks, except for those of an operator that is none any more.
+            awaited: BTreeSet::new(),
             refusals: self.refusals(cast, *memory),
         }
     }
