@@ -1,11 +1,14 @@
 //! A running cluster that is changed while a client writes and reads: how long each change takes, and how long the client was
 //! without an answer at the most. Its history is checked, as everywhere.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{ResourceExt, api::ListParams};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams},
+};
 use testbed::{
     history::Load,
     kit::{TestNamespace, check, wait_for_all},
@@ -39,13 +42,13 @@ impl Change {
         ns: &TestNamespace,
         run: usize,
         name: &str,
-        change: &[&str],
+        change: impl Future<Output = anyhow::Result<()>>,
         ends: impl Fn(&[Pod]) -> Result<(), String>,
     ) -> anyhow::Result<()> {
         let load = Load::default().start(ns.cluster(), ns.name(), name).await?;
         sleep(SETTLED).await;
         let started = Instant::now();
-        ns.kubectl(change).await?.success()?;
+        change.await?;
         wait_for_all(&ns.api::<Pod>(), &ours::labels(name), PATIENCE, "to be as asked for", ends).await?;
         self.took.took(run, started.elapsed());
         self.gap.took(run, load.finish().await?.longest_gap);
@@ -78,16 +81,17 @@ impl Life {
         ns.pods_ready(&labels, 3).await?;
         let pods = ns.api::<Pod>().list(&ListParams::default().labels(&labels)).await?;
         let victim = pods.items.first().map(ResourceExt::name_any).context("there is no member")?;
-        let delete = ["delete", "pod", &victim, "--wait=false"];
-        self.replace.make(ns, run, &name, &delete, |pods| three_without(&victim, pods)).await?;
-        let resource = format!("etcdcluster/{name}");
+        // As the floors are made, without a program of its own for it.
+        let pods = ns.api::<Pod>();
+        let delete = async { Ok(pods.delete(&victim, &DeleteParams::default()).await.map(drop)?) };
+        self.replace.make(ns, run, &name, delete, |pods| three_without(&victim, pods)).await?;
         let five = |pods: &[Pod]| check::pods_ready(5)(pods).map(drop);
-        self.grow.make(ns, run, &name, &["scale", &resource, "--replicas=5"], five).await?;
+        self.grow.make(ns, run, &name, scale(ns, &name, 5), five).await?;
         let three = |pods: &[Pod]| match pods.len() {
             3 => check::pods_ready(3)(pods).map(drop),
             other => Err(format!("{other} pods")),
         };
-        self.shrink.make(ns, run, &name, &["scale", &resource, "--replicas=3"], three).await?;
+        self.shrink.make(ns, run, &name, scale(ns, &name, 3), three).await?;
         ours::remove(ns, &name, &applied).await
     }
 
@@ -111,6 +115,12 @@ impl Life {
             stats::ratio(&self.shrink.took, one_goes, 2),
         )
     }
+}
+
+/// Asks for another size, as a person does.
+async fn scale(ns: &TestNamespace, name: &str, size: usize) -> anyhow::Result<()> {
+    ns.kubectl(&["scale", &format!("etcdcluster/{name}"), &format!("--replicas={size}")]).await?.success()?;
+    Ok(())
 }
 
 /// Three Ready members, one of them new: the deleted one does not count while it ends.

@@ -58,8 +58,6 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
     let tests = |name: &'static str, profile: &'static str, filter: &str| {
         let mut command = Command::new(&nextest);
         command.args(["nextest", "run", "--workspace", "--locked", "--profile", profile, "-E", filter]);
-        // An error is a sentence with its causes; sixty frames of a runtime would bury it. A panic's are its own matter.
-        command.env("RUST_LIB_BACKTRACE", "0");
         Phase { name, command, profile: Some(profile) }
     };
 

@@ -246,7 +246,9 @@ fn cause(call: Call, status: &Status) -> Cause {
     if caused_by::<ConnectError>(status) {
         return Cause::Unreachable;
     }
-    if status.code() == Code::DeadlineExceeded || caused_by::<TimeoutExpired>(status) {
+    // The member knows our deadline, and may be first to say that it has passed; etcd 3.4 does so without its code.
+    let late = status.code() == Code::DeadlineExceeded || status.message() == "context deadline exceeded";
+    if late || caused_by::<TimeoutExpired>(status) {
         return Cause::Timeout { maybe_done: call.changes() };
     }
     // A status that the member sent has no source; one that our side of the connection made has.

@@ -41,6 +41,8 @@ fn where_etcd_says_nothing_of_its_own_the_code_decides() {
     for (code, cause) in table {
         assert_eq!(of(Call::Ping, code, "in other words").cause, cause, "{code:?}");
     }
+    let late = of(Call::Ping, Code::Unknown, "context deadline exceeded").cause;
+    assert_eq!(late, Cause::Timeout { maybe_done: false }, "as etcd 3.4 says it");
 }
 
 #[test]

@@ -67,12 +67,11 @@ async fn a_member_that_nobody_listens_for_is_unreachable_and_nothing_happened() 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap().port()
     };
-    let begun = Instant::now();
     for error in read_and_change(&handle(port)).await {
+        // And not that there was no answer in time: a refused connection is known at once.
         assert_eq!(error.cause, Cause::Unreachable, "{error}");
         assert!(!error.maybe_done());
     }
-    assert!(begun.elapsed() < DEADLINE, "a refused connection is known at once");
 }
 
 #[tokio::test]

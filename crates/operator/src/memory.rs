@@ -270,6 +270,7 @@ impl Memory {
     pub fn keep_members(&mut self, exists: impl Fn(&MemberName) -> bool, addresses: &BTreeSet<String>) {
         self.silent.retain(|name, _| exists(name));
         self.met.retain(&exists);
+        self.awaited.retain(|name, _| !exists(name));
         let of_pods = |refused: &RefusedObject| [POD_METADATA, POD_DELETION].contains(&refused.kind);
         let gone = |refused: &RefusedObject| !refused.name.parse().is_ok_and(|name| exists(&name));
         self.refusals.retain(|refused| !of_pods(refused) || !gone(refused));

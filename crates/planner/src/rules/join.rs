@@ -21,8 +21,10 @@ use crate::{
 /// the other. etcd itself asks for nine tenths of the log, which is too little in a long one.
 const NEARLY: u64 = 1000;
 
-/// How soon a member that joins is looked at again.
-const JOINING: Duration = Duration::from_secs(1);
+/// How soon a member that joins is looked at again: while it comes on, which takes seconds where nothing is wrong, and when it does not.
+const JOINING: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
+/// For how long it may come no further until then.
+const BRISK: Duration = Duration::from_secs(10);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(membership) = &situation.membership else { return Flow::Next };
@@ -32,7 +34,9 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     match membership.joining() {
         Some(seat) => {
             // No event tells that a learner has caught up: it is not ready before it votes.
-            decision.look_again(after(situation.observed.now, JOINING));
+            let comes_on = Membership::stalled_for(situation.observed, seat.listed.id) < BRISK;
+            let pause = if comes_on { JOINING.0 } else { JOINING.1 };
+            decision.look_again(after(situation.observed.now, pause));
             help(situation, membership, seat, decision);
         }
         None => add(situation, membership, decision),
@@ -234,7 +238,10 @@ mod tests {
             world.join(URL, true);
             change(&mut world);
             assert_eq!(world.steps().contains(&"PromoteMember"), promoted, "{title}: {:?}", world.waits());
-            assert_eq!(world.plan().wake_at.unwrap().to_string(), "2026-01-01T00:10:01Z", "{title}");
+            let again = |world: &World| world.plan().wake_at.unwrap().to_string();
+            assert_eq!(again(&world), "2026-01-01T00:10:00.3Z", "{title}");
+            world.observed.stalled.insert(MemberId(9), BRISK);
+            assert_eq!(again(&world), "2026-01-01T00:10:01Z", "{title}");
         }
         let mut enough = grown(3);
         enough.join(URL, true);
