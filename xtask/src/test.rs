@@ -71,20 +71,21 @@ fn everything(report: &mut Report) -> anyhow::Result<()> {
         programs.wait().context("the build of our programs")?;
     }
     tested?;
-    if named {
+    let filter = if named {
         println!(
             "TESTBED_KUBECONFIG names a cluster: only what runs in namespaces of its own is tested on it"
         );
-        let filter = format!("kind(test) - {ON_A_CLUSTER} + binary(parallel) - {OF_THE_TESTBED}");
-        let mut phase = tests("tests, also on the cluster", "cluster", &filter);
-        phase.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+        format!("kind(test) - {ON_A_CLUSTER} + binary(parallel) - {OF_THE_TESTBED}")
+    } else {
+        // Here and not inside a test, which must not take as long as a build.
+        run_phase(report, Phase::of("parts", testbed(&["build"])))?;
+        "kind(test) - binary(afterwards)".to_owned()
+    };
+    let mut phase = tests("tests on the cluster and beside it", "cluster", &filter);
+    phase.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
+    if named {
         return run_phase(report, phase);
     }
-    // Here and not inside a test, which must not take as long as a build.
-    run_phase(report, Phase::of("parts", testbed(&["build"])))?;
-    let filter = "kind(test) - binary(afterwards)";
-    let mut phase = tests("tests on the cluster and beside it", "cluster", filter);
-    phase.command.env("ETCD_BINARIES", etcd_binaries(&cache)?);
     // What is found out about all of them when they are over.
     let afterwards = tests("what all of them asked of the API server", "cluster", "binary(afterwards)");
     on_our_cluster(report, [phase, afterwards])

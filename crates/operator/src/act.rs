@@ -123,11 +123,10 @@ impl Actor<'_> {
         }
         let (kind, name) = effect.object();
         let name = if name.is_empty() { self.name() } else { name };
-        let (puts_right, refused_as) = (effect.puts_right(), effect.refused_as());
-        let effect = effect.name();
+        let refused_as = effect.refused_as();
         match outcome {
-            Outcome::Done => info!(effect, kind, name, "done"),
-            other => warn!(effect, kind, name, outcome = ?other, "not done"),
+            Outcome::Done => info!(effect = effect.name(), kind, name, "done"),
+            other => warn!(effect = effect.name(), kind, name, outcome = ?other, "not done"),
         }
         match outcome {
             Outcome::Refused(class, message) => {
@@ -136,7 +135,9 @@ impl Actor<'_> {
             Outcome::NotSent => {}
             Outcome::Done | Outcome::Moved(_) | Outcome::Unknown(_) => memory.not_refused(refused_as, name),
         }
-        if let (Outcome::Done, Some(what)) = (outcome, puts_right) {
+        if *outcome == Outcome::Done
+            && let Some(what) = effect.puts_right()
+        {
             memory.put_right(refused_as, name, what, Instant::now(), self.clock.now());
         }
     }

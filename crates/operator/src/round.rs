@@ -312,8 +312,7 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
 /// Of what was to be told after an earlier round: what has happened, and what nobody can say yet. What has not is planned again.
 fn of_before(observed: &Observed, untold: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
     let Some(list) = planner::member_list(observed) else { return (Vec::new(), untold) };
-    let urls = || list.members.iter().flat_map(|member| &member.peer_urls);
-    let listed = |name: &str| urls().any(|url| url.contains(&format!("//{name}.")));
+    let listed = |pod: &str| list.members.iter().any(|member| member.is_in(pod));
     let happened = |event: &Event| match event {
         Event::ReplacingDeadMember { member } | Event::MemberRemoved { member } => !listed(member),
         Event::NewMemberAdded { member } => {

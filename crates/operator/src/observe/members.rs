@@ -144,9 +144,7 @@ pub(super) async fn ask(
 /// where nobody writes there is none.
 fn whom_to_move(answers: &[(MemberName, Result<Answer, String>)]) -> Option<&MemberName> {
     let is_silent = |member: &ListedMember| {
-        let mut silent = answers.iter().filter(|(_, answer)| answer.is_err());
-        let urls = &member.peer_urls;
-        silent.any(|(name, _)| urls.iter().any(|url| url.contains(&format!("//{name}."))))
+        answers.iter().any(|(name, answer)| answer.is_err() && member.is_in(name.as_str()))
     };
     let joins = |member: &ListedMember| member.learner || member.name.is_none();
     let waits = |answer: &Answer| answer.members.iter().any(|member| joins(member) && is_silent(member));

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    goal::twice,
+    goal::{changes, twice},
     workflow::{CREATE, GROW_BY_ONE, HEAL, Workflow},
     world::{PERSON, World},
 };
@@ -167,10 +167,7 @@ async fn pods_that_come_later_than_anybody_waits_for_are_those_of_their_members(
         sleep(LATE).await;
         (workflow.goal)(&world).unwrap_or_else(|why| panic!("{}: {why}\n{}", workflow.name, world.story()));
         assert_eq!(twice(&world), Vec::<String>::new(), "{}\n{}", workflow.name, world.story());
-        let etcd = world.etcd.clusters();
-        let removed =
-            etcd.values().flat_map(|cluster| &cluster.changes).filter(|it| it.starts_with("remove"));
-        assert_eq!(removed.count(), usize::from(workflow.name == HEAL.name), "{}", world.story());
+        assert_eq!(changes(&world, "remove"), usize::from(workflow.name == HEAL.name), "{}", world.story());
     }
 }
 

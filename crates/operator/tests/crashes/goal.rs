@@ -39,6 +39,12 @@ pub(crate) fn runs(world: &World, size: usize) -> Result<(), String> {
     }
 }
 
+/// How many changes of this kind etcd has taken.
+pub(crate) fn changes(world: &World, kind: &str) -> usize {
+    let clusters = world.etcd.clusters();
+    clusters.values().flat_map(|cluster| &cluster.changes).filter(|change| change.starts_with(kind)).count()
+}
+
 /// Whether nothing is left.
 pub(crate) fn is_gone(world: &World) -> Result<(), String> {
     let objects = world.server.store().lock();

@@ -7,17 +7,12 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::{
-    goal::{runs, twice},
+    goal::{changes, runs, twice},
     workflow::resize,
     world::World,
 };
 
 /// How many changes etcd has noted that begin with this word.
-fn changes(world: &World, kind: &str) -> usize {
-    let clusters = world.etcd.clusters();
-    clusters.values().flat_map(|cluster| &cluster.changes).filter(|change| change.starts_with(kind)).count()
-}
-
 fn some(count: usize) -> Result<(), String> {
     if count > 0 { Ok(()) } else { Err("none".to_owned()) }
 }

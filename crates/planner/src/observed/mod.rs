@@ -329,6 +329,13 @@ impl ListedMember {
     pub fn is_at(&self, url: &launch::PeerUrl) -> bool {
         self.peer_urls.iter().map(String::as_str).eq([url.as_str()])
     }
+
+    /// Whether it has an address of the pod of this name.
+    #[must_use]
+    pub fn is_in(&self, pod: &str) -> bool {
+        let start = format!("//{pod}.");
+        self.peer_urls.iter().any(|url| url.contains(&start))
+    }
 }
 
 /// Something that the API server refused to write, for good: it was not done, and did not half happen.
