@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     SOON, etcdctl,
-    pods::{living, restarts},
+    pods::{is_started, living, restarts},
     running,
 };
 
@@ -107,14 +107,28 @@ async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<(Pod,
             statuses.push((pod, status));
         }
     }
-    ensure!(!statuses.is_empty(), "no member of {cluster} answers");
     Ok(statuses)
 }
 
-/// The members' IDs, by their pods' names.
+/// The members' IDs, by their pods' names: of all whose etcd has been started, and so as soon as each of these answers.
 pub async fn identities(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, MemberId>> {
-    let statuses = statuses(ns, cluster).await?;
-    Ok(statuses.into_iter().map(|(pod, status)| (pod.name_any(), status.member)).collect())
+    let begun = Instant::now();
+    loop {
+        let statuses = statuses(ns, cluster).await?;
+        let started: BTreeSet<_> = living(ns, cluster)
+            .await?
+            .iter()
+            .filter(|pod| is_started(pod))
+            .map(ResourceExt::name_any)
+            .collect();
+        let ids: BTreeMap<_, _> =
+            statuses.into_iter().map(|(pod, status)| (pod.name_any(), status.member)).collect();
+        if !ids.is_empty() && started.iter().all(|name| ids.contains_key(name)) {
+            return Ok(ids);
+        }
+        ensure!(begun.elapsed() < SOON, "of {started:?} only {ids:?} answer");
+        sleep(PAUSE).await;
+    }
 }
 
 /// The member that leads by its own word.

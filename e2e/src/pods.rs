@@ -13,6 +13,13 @@ pub fn restarts(pod: &Pod) -> i32 {
     containers.map(|container| container.restart_count).sum()
 }
 
+/// Whether all containers of a pod have been started.
+#[must_use]
+pub fn is_started(pod: &Pod) -> bool {
+    let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    containers.is_some_and(|containers| containers.iter().all(|container| container.started == Some(true)))
+}
+
 /// The node of a pod.
 #[must_use]
 pub fn node_of(pod: &Pod) -> Option<&str> {

@@ -1,5 +1,5 @@
-//! What `make test` ends with: minutes per phase, the ten slowest tests, how many passed, and last, what those that failed have said:
-//! often the end of the output is all that is left of a run.
+//! What `make test` ends with: what the tests that failed have said, minutes per phase, the ten slowest tests, and how many passed. Often
+//! the end of the output is all that is left of a run, so it is short, and begins with what matters most.
 
 use std::{
     fs,
@@ -10,10 +10,10 @@ use std::{
 use anyhow::Context as _;
 use quick_junit::TestCaseStatus;
 
-/// How many lines of a failed test's output are told again, and of each file about it.
-const LINES: usize = 30;
-/// How much of a line.
-const WIDTH: usize = 1500;
+/// How many bytes of a failed test's output are told again, and of each file about it.
+const TOLD: usize = 2500;
+/// How many failed tests are told of; the others are named.
+const FAILURES: usize = 3;
 
 /// What was seen so far.
 #[derive(Default)]
@@ -56,6 +56,7 @@ impl Report {
     }
 
     pub(crate) fn print(&mut self) {
+        self.print_failures();
         println!("\n== minutes per phase");
         for (name, took) in &self.phases {
             println!("{:>7.1}  {name}", took.as_secs_f64() / 60.0);
@@ -70,21 +71,33 @@ impl Report {
         }
         let passed = self.tests.iter().filter(|test| test.passed).count();
         println!("\n{passed} passed, {} failed", self.tests.len() - passed);
-        for test in self.tests.iter().filter(|test| !test.passed) {
+    }
+
+    fn print_failures(&self) {
+        let failed = || self.tests.iter().filter(|test| !test.passed);
+        for test in failed() {
             println!("\n== FAILED: {}", test.name);
-            print_end(&test.said);
-            for file in evidence(&test.said) {
-                println!("\n-- the end of {}", file.display());
-                print_end(&fs::read_to_string(&file).unwrap_or_default());
-            }
+        }
+        for test in failed().take(FAILURES) {
+            println!("\n== what {} said", test.name);
+            println!("{}", end_of(&test.said));
+        }
+        for file in failed().take(FAILURES).flat_map(|test| evidence(&test.said)) {
+            println!("\n-- the end of {}", file.display());
+            println!("{}", end_of(&fs::read_to_string(&file).unwrap_or_default()));
         }
     }
 }
 
-fn print_end(text: &str) {
-    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    for line in lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default() {
-        println!("{}", line.chars().take(WIDTH).collect::<String>());
+/// The last lines of a text that together are short enough to be told.
+fn end_of(text: &str) -> &str {
+    let text = text.trim_end();
+    let from = (text.len().saturating_sub(TOLD)..=text.len()).find(|at| text.is_char_boundary(*at));
+    let tail = text.get(from.unwrap_or_default()..).unwrap_or_default();
+    // Not the rest of a line whose beginning is missing, unless there is no other.
+    match tail.split_once('\n') {
+        Some((_, lines)) if tail.len() < text.len() => lines,
+        _ => tail,
     }
 }
 
@@ -96,4 +109,18 @@ fn evidence(said: &str) -> Vec<PathBuf> {
     let logs = fs::read_dir(folder.join("logs")).into_iter().flatten().flatten().map(|entry| entry.path());
     let ours = logs.filter(|path| path.to_string_lossy().ends_with(".etcd-operator.log"));
     ours.chain([folder.join("events.txt")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_text_is_whole_lines_of_it_if_it_has_several() {
+        assert_eq!(end_of("a\nb\n"), "a\nb");
+        let long = format!("first {}\nlast\n", "x".repeat(TOLD));
+        assert_eq!(end_of(&long), "last");
+        assert_eq!(end_of(&"ä".repeat(TOLD)).chars().count(), TOLD / 2);
+        assert_eq!(end_of(""), "");
+    }
 }
