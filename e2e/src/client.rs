@@ -11,13 +11,11 @@ use testbed::{
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{SOON, operator, running};
 
-/// How often a write is tried before its client gives up.
-const ATTEMPTS: usize = 20;
 /// Between two writes, and between two attempts at one.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -26,7 +24,14 @@ pub async fn loaded(ns: &TestNamespace, manifest: &str) -> anyhow::Result<Runnin
     operator(ns).await?;
     ns.apply(manifest).await?;
     running(ns, "c").await?;
-    let load = Load::default().start(ns.cluster(), ns.name(), "c").await?;
+    load(ns, "c").await
+}
+
+/// A load on a cluster, whose history is checked in the end. How much has to be answered for that is asked there, and by each test as it goes
+/// on; how fast that is depends on how busy the machine is.
+pub async fn load(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Running> {
+    let load = Load { minimum: 0.0, ..Load::default() };
+    let load = load.start(ns.cluster(), ns.name(), cluster).await?;
     answered(&load, 50).await?;
     Ok(load)
 }
@@ -95,9 +100,9 @@ async fn write(route: Route, stopped: watch::Receiver<()>) -> anyhow::Result<Wri
     // The sender never sends: it goes.
     while stopped.has_changed().is_ok() {
         let value = written.writes.to_string();
-        let mut attempts = 1;
+        let (mut attempts, begun) = (1, Instant::now());
         while let Err(error) = member.put(KEY, value.as_bytes()).await {
-            ensure!(attempts < ATTEMPTS, "write {value} is given up after {attempts} attempts: {error}");
+            ensure!(begun.elapsed() < SOON, "write {value} is given up after {attempts} attempts: {error}");
             attempts += 1;
             member = Member::new(&endpoint, &connect)?;
             sleep(PAUSE).await;

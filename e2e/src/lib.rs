@@ -21,12 +21,13 @@ pub use testbed::kit::operator::{
     crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
 };
 use testbed::kit::{Exec, Output, TestNamespace, wait_for, wait_for_all};
+use tokio::time::{Instant, sleep};
 
 /// Long enough for a busy machine, short enough to be waited for.
-pub const SOON: Duration = Duration::from_mins(3);
+pub const SOON: Duration = Duration::from_mins(5);
 
 /// How long a test may take that changes members again and again: longer than others, and shorter than what ends them all.
-pub const LONG: Duration = Duration::from_mins(7);
+pub const LONG: Duration = Duration::from_mins(15);
 
 /// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
 pub const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
@@ -98,11 +99,22 @@ pub fn condition(cluster: &EtcdCluster, kind: &str) -> Option<Seen> {
 
 /// Waits until a condition has this reason, and returns it. What it says is told in the first of its reasons.
 pub async fn says(ns: &TestNamespace, cluster: &str, kind: &str, reason: &str) -> anyhow::Result<Seen> {
+    says_that(ns, cluster, kind, &format!("to say {reason} in {kind}"), |seen| seen.reason == reason).await
+}
+
+/// Waits until a condition is like this, and returns it. On a busy machine it says other things in between.
+pub async fn says_that(
+    ns: &TestNamespace,
+    cluster: &str,
+    kind: &str,
+    what: &str,
+    like: impl Fn(&Seen) -> bool + Send + Sync,
+) -> anyhow::Result<Seen> {
     let check = |cluster: Option<&EtcdCluster>| {
         let seen = condition(cluster.ok_or("there is no such cluster")?, kind);
-        seen.clone().filter(|seen| seen.reason == reason).ok_or_else(|| format!("{seen:?}"))
+        seen.clone().filter(|seen| like(seen)).ok_or_else(|| format!("{seen:?}"))
     };
-    Ok(wait_for(&ns.api(), cluster, SOON, &format!("to say {reason} in {kind}"), check).await?)
+    Ok(wait_for(&ns.api(), cluster, SOON, what, check).await?)
 }
 
 /// The operator's pod, if there is one and it runs.
@@ -138,8 +150,25 @@ pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Re
     Ok(wait_for_all(&ns.api::<Event>(), "", SOON, &what, find).await?)
 }
 
-/// Runs etcdctl in the client pod, against the client Service of a cluster.
-pub async fn etcdctl(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<Output> {
+/// What etcdctl prints in the client pod, as soon as it succeeds: a busy etcd is late, has elections, and says so. Only for what may be said
+/// twice.
+pub async fn etcdctl(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let begun = Instant::now();
+    loop {
+        let said = match etcdctl_once(ns, cluster, arguments).await {
+            Ok(output) => output.success().map_err(anyhow::Error::from),
+            Err(error) => Err(error),
+        };
+        match said {
+            Ok(said) => return Ok(said),
+            Err(error) if begun.elapsed() > SOON => return Err(error),
+            Err(_) => sleep(Duration::from_secs(1)).await,
+        }
+    }
+}
+
+/// Runs etcdctl once in the client pod, against the client Service of a cluster.
+pub async fn etcdctl_once(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<Output> {
     let endpoint = format!("http://{cluster}-client:2379");
     let command: Vec<_> =
         ["etcdctl", "--endpoints", &endpoint, "--dial-timeout=30s", "--command-timeout=30s"]

@@ -10,11 +10,14 @@ use api::EtcdCluster;
 use etcd_admin::{Connect, Member, MemberId, Status};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use testbed::kit::{TestNamespace, audit::Mark, check, wait_for};
+use testbed::{
+    faults::Ground,
+    kit::{TestNamespace, audit::Mark, check, wait_for},
+};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    SOON, etcdctl,
+    SOON, etcdctl_once,
     pods::{is_started, living, restarts},
     running,
 };
@@ -88,6 +91,18 @@ pub async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Resul
         None => Err("it is gone".to_owned()),
     };
     Ok(wait_for(&ns.api::<Pod>(), pod, SOON, "to be restarted and Ready", check).await?)
+}
+
+/// Kills the member of a pod, as soon as it runs: it may just be between two runs.
+pub async fn kill(ns: &TestNamespace, ground: &Ground, pod: &str) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match ground.place_of(ns.api::<Pod>().get(pod).await?).and_then(|place| place.kill("etcd")) {
+            Ok(_) => return Ok(()),
+            Err(error) if begun.elapsed() > SOON => return Err(error.into()),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
 }
 
 /// The way to the member of a pod.
@@ -173,18 +188,62 @@ pub async fn let_lead(ns: &TestNamespace, cluster: &str, pod: &Pod) -> anyhow::R
     }
 }
 
-/// Changes the members with etcdctl. etcd refuses that until its voters have been connected for 5 s, as a person would see, too.
-pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: &[&str]) -> anyhow::Result<String> {
-    let begun = Instant::now();
-    let arguments: Vec<_> = ["member"].into_iter().chain(change.iter().copied()).collect();
-    loop {
-        match etcdctl(ns, cluster, &arguments).await?.success() {
-            Ok(said) => return Ok(said),
-            Err(error) if error.to_string().contains("unhealthy cluster") && begun.elapsed() < SOON => {
-                sleep(Duration::from_secs(1)).await;
-            }
-            Err(error) => return Err(error.into()),
+/// A change of the members that a person makes with etcdctl.
+#[derive(Clone, Copy, Debug)]
+pub enum ByHand<'a> {
+    /// Adds one.
+    Add {
+        /// Under which name; etcd itself does not take it up.
+        name: &'a str,
+        /// Where it will be reached.
+        peer_url: &'a str,
+        /// Whether it has no vote at first.
+        learner: bool,
+    },
+    /// Removes one.
+    Remove(MemberId),
+}
+
+/// Changes the members with etcdctl, and says whose ID that concerned. etcd refuses that until its voters have been connected for 5 s, and
+/// an answer goes missing where the one that gives it is removed, or an election comes: as a person would, one looks, and does it again.
+pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: ByHand<'_>) -> anyhow::Result<MemberId> {
+    let (id, url);
+    let arguments = match change {
+        ByHand::Add { name, peer_url, learner } => {
+            url = format!("--peer-urls={peer_url}");
+            let learner = learner.then_some("--learner");
+            ["member", "add", name, &url].into_iter().chain(learner).collect::<Vec<_>>()
         }
+        ByHand::Remove(member) => {
+            id = member.to_string();
+            vec!["member", "remove", &id]
+        }
+    };
+    let begun = Instant::now();
+    loop {
+        let said = etcdctl_once(ns, cluster, &arguments).await;
+        if let Some(id) = done(ns, cluster, change).await {
+            return Ok(id);
+        }
+        ensure!(begun.elapsed() < SOON, "{change:?} is not done: {said:?}");
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Whom a change concerned, if a quorum says that it happened.
+async fn done(ns: &TestNamespace, cluster: &str, change: ByHand<'_>) -> Option<MemberId> {
+    let mut lists = Vec::new();
+    for pod in living(ns, cluster).await.ok()? {
+        if let Ok(member) = member(&pod) {
+            lists.extend(member.within(SHORT).members_linearizable().await);
+        }
+    }
+    let mut listed = lists.first()?.members.iter();
+    match change {
+        ByHand::Add { peer_url, .. } => {
+            listed.find(|member| member.peer_urls.iter().any(|url| url == peer_url)).map(|member| member.id)
+        }
+        ByHand::Remove(id) => listed.all(|member| member.id != id).then_some(id),
     }
 }
 

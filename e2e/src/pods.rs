@@ -13,11 +13,15 @@ pub fn restarts(pod: &Pod) -> i32 {
     containers.map(|container| container.restart_count).sum()
 }
 
-/// Whether all containers of a pod have been started.
+/// Whether all containers of a pod have been started, once at least.
 #[must_use]
 pub fn is_started(pod: &Pod) -> bool {
     let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    containers.is_some_and(|containers| containers.iter().all(|container| container.started == Some(true)))
+    containers.is_some_and(|containers| {
+        containers
+            .iter()
+            .all(|it| it.started == Some(true) || it.restart_count > 0 || it.last_state.is_some())
+    })
 }
 
 /// The node of a pod.

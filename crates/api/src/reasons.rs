@@ -125,6 +125,10 @@ reasons! {
     WaitingForMemberBack { member: String, why: String } = "WaitingForMemberBack" => "member {member} does not serve ({why}) and may come back; it is replaced if it does not within spec.memberReplacement.graceSeconds";
     /// A member should leave, and the others could not do without it.
     RemovalRisky { member: String, why: String } = "RemovalRisky" => "member {member} should leave ({why}), but the healthy members without it would be no quorum: it stays until more are healthy";
+    /// A member is on its way out.
+    RemovingMember { member: String, why: String } = "RemovingMember" => "member {member} is being removed: {why}";
+    /// Another member is to lead before the leader leaves.
+    MovingLeader = "MovingLeader" => "the leader is to leave, and another member is made the leader first";
     /// A member is on its way in.
     WaitingForMemberJoined { member: String } = "WaitingForMemberJoined" => "member {member} joins the cluster";
     /// A member should be added, and the others are not all up.

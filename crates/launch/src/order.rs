@@ -81,6 +81,12 @@ impl LaunchOrder {
         }
     }
 
+    /// The members that etcd is told of, each with its peer address.
+    pub fn initial_cluster(&self) -> impl Iterator<Item = (&str, &str)> {
+        let lists = self.argv.iter().filter_map(|flag| flag.strip_prefix("--initial-cluster="));
+        lists.flat_map(|list| list.split(',')).filter_map(|entry| entry.split_once('='))
+    }
+
     /// The order as the text of an annotation. The same order always gives the same text.
     #[must_use]
     pub fn to_annotation(&self) -> String {

@@ -41,9 +41,10 @@ enum Command {
         /// The member's peer address, asked for liveness.
         #[arg(long, default_value = "127.0.0.1:2380")]
         peer: String,
-        /// How long the answer may take; the kubelet's own limit should be longer.
-        #[arg(long, default_value_t = 2000)]
-        timeout_ms: u64,
+        /// How long the answer may take; the kubelet's own limit should be longer. If it is not said: 2 s for readiness, which clients wait
+        /// for, and 10 s for liveness, where an answer that is only late must not end a working process.
+        #[arg(long)]
+        timeout_ms: Option<u64>,
         /// Where it is noted whether etcd has answered since it was started.
         #[arg(long, default_value = volume::MARKER_DIR)]
         marker_dir: PathBuf,
@@ -59,13 +60,22 @@ enum Question {
     Readiness,
 }
 
+impl Question {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Liveness => Duration::from_secs(10),
+            Self::Readiness => Duration::from_secs(2),
+        }
+    }
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Install { destination } => ended(install::install(&destination)),
         Command::Run(places) => run::run(&places).await,
         Command::Probe { question, client, peer, timeout_ms, marker_dir } => {
-            let timeout = Duration::from_millis(timeout_ms);
+            let timeout = timeout_ms.map_or_else(|| question.patience(), Duration::from_millis);
             ended(match question {
                 Question::Liveness => probe::alive(&peer, timeout, &marker_dir).await,
                 Question::Readiness => probe::ready(&client, timeout, &marker_dir).await,

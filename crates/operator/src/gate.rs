@@ -139,7 +139,7 @@ mod tests {
         let leadership = Leadership::new(Duration::from_secs(15));
         let gate = gate(&leadership);
         assert!(matches!(gate.write("x", LIMIT, ok()).await, Err(Failure::NotLeading)));
-        leadership.renewed(tokio::time::Instant::now());
+        leadership.renewed(tokio::time::Instant::now(), false);
         assert!(gate.write("x", LIMIT, ok()).await.is_ok());
         tokio::time::advance(Duration::from_secs(12)).await;
         assert!(matches!(gate.write("x", LIMIT, ok()).await, Err(Failure::NotLeading)));
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_without_an_answer_ends_at_its_deadline() {
         let leadership = Leadership::new(Duration::from_secs(15));
-        leadership.renewed(tokio::time::Instant::now());
+        leadership.renewed(tokio::time::Instant::now(), false);
         let never = std::future::pending::<Result<(), kube::Error>>();
         assert!(matches!(gate(&leadership).write("x", LIMIT, never).await, Err(Failure::NoAnswer(_))));
     }

@@ -12,11 +12,7 @@ use kube::{
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::{
-    act::FIELD_MANAGER,
-    clients::deadline,
-    gate::{Failure, Gate},
-};
+use crate::{act::FIELD_MANAGER, clients::deadline, gate::Gate};
 
 /// How long writing a status may take.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -87,7 +83,6 @@ pub async fn say(
             info!(kind = kind.name, namespace, name, reason = reason.as_str(), "status written");
             true
         }
-        Err(Failure::NotLeading) => true,
         Err(failure) => {
             warn!(kind = kind.name, namespace, name, %failure, "the status could not be written");
             false

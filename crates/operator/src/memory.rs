@@ -2,7 +2,7 @@
 //! refused, and open connections; never what to do. Losing all of it makes the operator slower, not wrong.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -12,6 +12,7 @@ use std::{
 
 use api::{Birth, Event};
 use etcd_admin::Member;
+use k8s_openapi::api::core::v1::Event as CoreEvent;
 use launch::MemberName;
 use planner::{
     Attempt, ListedMember, MemberId, OFTEN, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject,
@@ -29,10 +30,16 @@ const MAX_SIZE: usize = 7;
 /// How long a member that was silent must have answered before it counts as back if it ends again: one that is killed for its memory
 /// answers for a moment each time it starts.
 const STEADY: Duration = Duration::from_mins(1);
+/// How long a kubelet may take to tell that a member has ended. Until then it counts as late: it may be the one or the other.
+const REPORTED: Duration = Duration::from_secs(10);
+/// The most that one look adds to the time for which something has been as it is. Nobody knows what was while nobody looked.
+const UNSEEN: Duration = Duration::from_secs(30);
 
 /// How long a pod may take to appear after it was asked for: an API server asks webhooks, each of which may take up to half a minute, and
 /// does not end with the question that it was asked.
 const LATE: Duration = Duration::from_secs(35);
+/// How many Events wait to be told. Of more, the oldest are forgotten: the status says how things are.
+const UNSENT: usize = 50;
 /// How long an object must stay as it was made before it counts as settled with whoever undid that.
 const UNDISPUTED: Duration = Duration::from_mins(5);
 
@@ -72,14 +79,18 @@ pub struct Memory {
     silent: BTreeMap<MemberName, Silence>,
     /// The members that have ever answered.
     met: BTreeSet<MemberName>,
-    /// How far the members that join, or do not reach their peers, have come, and since when.
-    stalled: BTreeMap<MemberId, ((ListedMember, u64), Instant)>,
+    /// How far the members that join, or do not reach their peers, have come, and for how long they have come no further.
+    stalled: BTreeMap<MemberId, ((ListedMember, u64), Duration)>,
+    /// When the members were last listed, if they were at the last look.
+    listed: Option<Instant>,
     /// The names that were sent to etcd as new members, and for which no pod was asked for.
     unmade: BTreeSet<MemberName>,
     /// The names for which a pod was asked for without an answer, and when.
     awaited: BTreeMap<MemberName, Instant>,
     /// What is to be told of changes of which nobody knows yet whether they happened.
     pub untold: Vec<Event>,
+    /// What could not be told yet.
+    pub unsent: VecDeque<CoreEvent>,
     /// What was refused.
     refusals: Vec<RefusedObject>,
     /// What was put right, by kind and name.
@@ -99,13 +110,74 @@ pub struct Memory {
 /// Which run of a member's process: how often it was restarted before. None while it does not run.
 pub type Run = Option<i32>;
 
+/// What others say of a member that does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearsay {
+    /// Kubernetes finds it ready, or its peers follow it.
+    Alive,
+    /// They do without it.
+    Missing,
+    /// Nobody reads through a quorum, so that nothing is known of anybody.
+    Nothing,
+}
+
+/// For how long a member is silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silent {
+    /// Since its last answer.
+    pub silent_for: Duration,
+    /// The time that counts against it.
+    pub gone_for: Duration,
+}
+
 /// That a member did not answer.
 struct Silence {
-    since: Instant,
+    /// Since when; nothing if it has answered meanwhile.
+    since: Option<Instant>,
+    /// How much of the time counts against it: others did without it, and it was not back for good.
+    gone: Duration,
+    /// When it was last looked at.
+    looked: Instant,
     /// In which run it was last silent.
     run: Run,
-    /// When it answered first after that, and in which run.
-    broken: Option<(Instant, Run)>,
+    /// When it was first back after that, by its own word or by that of others, and in which run.
+    back: Option<(Instant, Run)>,
+    /// For how long it is missing again in that same run.
+    late: Duration,
+}
+
+impl Silence {
+    fn begins(run: Run, now: Instant) -> Self {
+        Self { since: None, gone: Duration::ZERO, looked: now, run, back: None, late: Duration::ZERO }
+    }
+
+    /// It is back, in this run.
+    fn is_back(&mut self, run: Run, now: Instant) {
+        if self.back.is_none_or(|(_, before)| before != run) {
+            self.back = Some((now, run));
+        }
+        self.late = Duration::ZERO;
+    }
+
+    /// Whether it has been back for good.
+    fn is_over(&self, now: Instant) -> bool {
+        self.back.is_some_and(|(at, _)| now.duration_since(at) >= STEADY)
+    }
+
+    /// The time that counts against it, now that it was missing for so long again, in this run.
+    fn goes_on(&mut self, missing: Duration, run: Run) -> Duration {
+        match self.back {
+            Some((_, before)) if before == run && self.late + missing < REPORTED => {
+                self.late += missing;
+                return self.late;
+            }
+            // It ran all the time, and was only late.
+            Some((_, before)) if before == run => self.gone = self.late + missing,
+            _ => self.gone += self.late + missing,
+        }
+        (self.back, self.late) = (None, Duration::ZERO);
+        self.gone
+    }
 }
 
 /// That an object was made what it should be.
@@ -197,20 +269,23 @@ impl Memory {
         }
     }
 
-    /// For how long a member is silent, now that it did not answer in this run.
-    pub fn silent_for(&mut self, member: &MemberName, run: Run, now: Instant) -> Duration {
-        let silence = self.silent.entry(member.clone()).or_insert(Silence { since: now, run, broken: None });
-        let was_back = silence
-            .broken
-            .take()
-            .is_some_and(|(at, before)| run == before || now.duration_since(at) >= STEADY);
+    /// For how long a member is silent, now that it did not answer in this run, and others say this of it.
+    pub fn silent(&mut self, member: &MemberName, run: Run, hearsay: Hearsay, now: Instant) -> Silent {
+        let silence = self.silent.entry(member.clone()).or_insert_with(|| Silence::begins(run, now));
         // What comes before a first start, such as the pull of an image, is no silence.
         let starts = !self.met.contains(member) && silence.run.is_none() && run == Some(0);
-        if was_back || starts {
-            silence.since = now;
+        if starts || silence.is_over(now) {
+            *silence = Silence { since: silence.since.filter(|_| !starts), ..Silence::begins(run, now) };
         }
-        silence.run = run;
-        now.duration_since(silence.since)
+        let since = *silence.since.get_or_insert(now);
+        let passed = now.duration_since(silence.looked).min(UNSEEN);
+        let missing = if hearsay == Hearsay::Missing { passed } else { Duration::ZERO };
+        let gone_for = silence.goes_on(missing, run);
+        (silence.looked, silence.run) = (now, run);
+        if hearsay == Hearsay::Alive {
+            silence.is_back(run, now);
+        }
+        Silent { silent_for: now.duration_since(since), gone_for }
     }
 
     /// A member answered, in this run.
@@ -219,24 +294,36 @@ impl Memory {
             self.silent.remove(member);
         }
         let Some(silence) = self.silent.get_mut(member) else { return };
-        match silence.broken {
-            Some((at, _)) if now.duration_since(at) >= STEADY => drop(self.silent.remove(member)),
-            Some((_, before)) if before == run => {}
-            _ => silence.broken = Some((now, run)),
+        if silence.is_over(now) {
+            self.silent.remove(member);
+            return;
         }
+        (silence.since, silence.looked) = (None, now);
+        silence.is_back(run, now);
     }
 
-    /// For how long each of these has come no further.
+    /// For how long each of these has come no further. Without a list of them, the time stands still.
     pub fn stalled_for(
         &mut self,
-        seen: &BTreeMap<MemberId, (ListedMember, u64)>,
+        seen: Option<&BTreeMap<MemberId, (ListedMember, u64)>>,
         now: Instant,
     ) -> BTreeMap<MemberId, Duration> {
-        self.stalled.retain(|id, (before, _)| seen.get(id) == Some(before));
+        let before = std::mem::replace(&mut self.listed, seen.map(|_| now));
+        let Some(seen) = seen else { return BTreeMap::new() };
+        let passed = before.map_or(Duration::ZERO, |before| now.duration_since(before).min(UNSEEN));
+        self.stalled.retain(|id, (progress, _)| seen.get(id) == Some(progress));
+        self.stalled.values_mut().for_each(|(_, stalled)| *stalled += passed);
         for (id, progress) in seen {
-            self.stalled.entry(*id).or_insert_with(|| (progress.clone(), now));
+            self.stalled.entry(*id).or_insert_with(|| (progress.clone(), Duration::ZERO));
         }
-        self.stalled.iter().map(|(id, (_, since))| (*id, now.duration_since(*since))).collect()
+        self.stalled.iter().map(|(id, (_, stalled))| (*id, *stalled)).collect()
+    }
+
+    /// This has still to be told.
+    pub fn not_told(&mut self, events: impl IntoIterator<Item = CoreEvent>) {
+        self.unsent.extend(events);
+        let surplus = self.unsent.len().saturating_sub(UNSENT);
+        self.unsent.drain(..surplus);
     }
 
     /// A member was, or may have been, added under this name.
@@ -384,62 +471,127 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silence_counts_from_the_first_missing_answer_and_goes_on_if_the_member_ends_again_at_once() {
-        let (first, second, none) = (Some(0), Some(1), None);
+        use Hearsay::{Alive, Missing, Nothing};
+        let (first, second, third, none) = (Some(0), Some(1), Some(2), None);
+        // It was missing for five seconds, was heard in these runs for so many seconds each, and then was silent like this, with so many
+        // seconds before each look.
         let table = [
-            ("it was only late", vec![(second, 5)], second, 0),
-            ("it ended again", vec![(second, 5)], none, 10),
-            ("it ended and was started again", vec![(second, 5)], Some(2), 10),
-            ("it had been back for a while", vec![(second, 60)], none, 0),
+            ("it was only late", vec![(second, 5)], vec![(second, Missing, 0)], 0),
+            ("it is still late", vec![(second, 5)], vec![(second, Missing, 0), (second, Missing, 9)], 9),
+            ("it is late for long", vec![(second, 5)], vec![(second, Missing, 9), (second, Missing, 11)], 20),
+            ("it ended again", vec![(second, 5)], vec![(none, Missing, 0)], 5),
+            ("it ended and was started again", vec![(second, 5)], vec![(third, Missing, 0)], 5),
+            (
+                "it ended again, and the kubelet was late",
+                vec![(second, 5)],
+                vec![(second, Alive, 1), (second, Missing, 3), (none, Missing, 1)],
+                9,
+            ),
+            ("it had been back for a while", vec![(second, 60)], vec![(none, Missing, 0)], 0),
             (
                 "it had been back for a while, and nobody looked when it ended",
                 vec![(first, 60), (second, 5)],
-                none,
+                vec![(none, Missing, 0)],
                 0,
             ),
+            (
+                "others do reach it",
+                vec![],
+                vec![
+                    (first, Alive, 20),
+                    (first, Alive, 20),
+                    (first, Alive, 20),
+                    (first, Alive, 20),
+                    (first, Missing, 1),
+                ],
+                1,
+            ),
+            (
+                "nobody has a quorum",
+                vec![],
+                vec![(first, Nothing, 20), (first, Nothing, 20), (first, Missing, 1)],
+                6,
+            ),
+            ("nobody looked", vec![], vec![(first, Missing, 3600)], 35),
         ];
-        for (title, heard, then, silent_for) in table {
+        for (title, heard, silent, gone_for) in table {
             let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
             memory.heard(&member, first, Instant::now());
-            assert_eq!(memory.silent_for(&member, first, Instant::now()), Duration::ZERO);
+            assert_eq!(memory.silent(&member, first, Missing, Instant::now()), Silent::default());
             tokio::time::advance(Duration::from_secs(5)).await;
-            assert_eq!(memory.silent_for(&member, none, Instant::now()).as_secs(), 5, "{title}");
+            assert_eq!(
+                memory.silent(&member, none, Missing, Instant::now()).gone_for.as_secs(),
+                5,
+                "{title}"
+            );
             for (run, seconds) in heard {
                 memory.heard(&member, run, Instant::now());
                 tokio::time::advance(Duration::from_secs(seconds)).await;
                 memory.heard(&member, run, Instant::now());
             }
-            assert_eq!(memory.silent_for(&member, then, Instant::now()).as_secs(), silent_for, "{title}");
+            let mut last = Silent::default();
+            for (run, hearsay, seconds) in silent {
+                tokio::time::advance(Duration::from_secs(seconds)).await;
+                last = memory.silent(&member, run, hearsay, Instant::now());
+            }
+            assert_eq!(last.gone_for.as_secs(), gone_for, "{title}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn since_its_last_answer_is_another_matter_than_what_counts() {
+        let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
+        let mut silent_for = 0;
+        for _ in 0..5 {
+            silent_for = memory.silent(&member, Some(0), Hearsay::Alive, Instant::now()).silent_for.as_secs();
+            tokio::time::advance(Duration::from_secs(50)).await;
+        }
+        assert_eq!(silent_for, 200);
+        memory.heard(&member, Some(0), Instant::now());
+        assert_eq!(memory.silent(&member, Some(0), Hearsay::Alive, Instant::now()), Silent::default());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_before_a_first_start_is_no_silence() {
         let (mut memory, member) = (Memory::default(), "a-1".parse().unwrap());
-        let mut silent = |run| memory.silent_for(&member, run, Instant::now()).as_secs();
+        let mut silent =
+            |run| memory.silent(&member, run, Hearsay::Missing, Instant::now()).gone_for.as_secs();
         assert_eq!(silent(None), 0);
-        tokio::time::advance(Duration::from_mins(6)).await;
-        assert_eq!((silent(None), silent(Some(0))), (360, 0), "its image is there");
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!((silent(None), silent(Some(0))), (20, 0), "its image is there");
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!((silent(None), silent(Some(1))), (5, 5), "it ended, and was started again");
         memory.heard(&member, Some(1), Instant::now());
-        assert_eq!(memory.silent_for(&member, None, Instant::now()), Duration::ZERO, "it has answered");
+        assert_eq!(
+            memory.silent(&member, Some(1), Hearsay::Missing, Instant::now()),
+            Silent::default(),
+            "it has answered"
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_member_that_comes_further_begins_its_time_anew() {
+    async fn a_member_that_comes_further_begins_its_time_anew_and_without_a_list_time_stands_still() {
         let mut memory = Memory::default();
         let seen = |learner, applied| {
             let listed = ListedMember { id: MemberId(7), name: None, peer_urls: vec![], learner };
-            BTreeMap::from([(MemberId(7), (listed, applied))])
+            Some(BTreeMap::from([(MemberId(7), (listed, applied))]))
         };
-        let mut age = |seen| memory.stalled_for(&seen, Instant::now()).values().next().map(Duration::as_secs);
+        let mut age = |seen: Option<BTreeMap<_, _>>| {
+            memory.stalled_for(seen.as_ref(), Instant::now()).values().next().map(Duration::as_secs)
+        };
         assert_eq!(age(seen(true, 0)), Some(0));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(age(seen(true, 0)), Some(5));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(age(None), None, "nobody has a quorum");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(age(seen(true, 0)), Some(5));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(age(seen(true, 0)), Some(10));
         assert_eq!(age(seen(true, 9)), Some(0), "it has applied more");
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(age(seen(false, 9)), Some(0), "it is a voter now");
-        assert_eq!(age(BTreeMap::new()), None);
+        assert_eq!(age(Some(BTreeMap::new())), None);
     }
 
     #[test]

@@ -64,18 +64,36 @@ impl Reporter {
         }
     }
 
-    /// Tells what happened. An Event that cannot be written is not missed by anybody who acts.
-    pub async fn event(&self, resource: &EtcdCluster, event: &api::Event) {
-        let namespace = resource.metadata.namespace.clone().unwrap_or_default();
-        let api: Api<CoreEvent> = Api::namespaced(self.client.clone(), &namespace);
-        let written = core_event(resource, event, &self.me, Timestamp::now());
-        let params = PostParams::default();
-        let call = api.create(&params, &written);
-        match self.gate.write("CreateEvent", Deadline::Short.limit(), call).await {
-            Ok(_) => info!(reason = event.reason(), note = %event, "event"),
-            Err(failure) => warn!(%failure, reason = event.reason(), "an Event could not be written"),
-        }
+    /// What is to be told of something that happened now.
+    #[must_use]
+    pub fn event(&self, resource: &EtcdCluster, event: &api::Event) -> CoreEvent {
+        core_event(resource, event, &self.me, Timestamp::now())
     }
+
+    /// Tells it. Whether that is over: an Event may not be written, but then it never will be.
+    pub async fn tell(&self, event: &CoreEvent) -> bool {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
+        let (reason, note) = (event.reason.as_deref(), event.message.as_deref());
+        let params = PostParams::default();
+        let call = api.create(&params, event);
+        match self.gate.write("CreateEvent", Deadline::Short.limit(), call).await {
+            Ok(_) => info!(reason, note, "event"),
+            Err(Failure::Api(kube::Error::Api(status))) if status.code == 409 => {
+                debug!(reason, note, "it was written the first time, and only its answer was lost");
+            }
+            Err(failure) => {
+                warn!(%failure, reason, "an Event could not be written");
+                return is_refused(&failure);
+            }
+        }
+        true
+    }
+}
+
+/// Whether the API server does not want it, and will not either when it is asked again.
+fn is_refused(failure: &Failure) -> bool {
+    matches!(failure, Failure::Api(kube::Error::Api(status)) if (400..500).contains(&status.code) && status.code != 429)
 }
 
 /// An Event of the classic kind: never merged, because each names another pod, and signed with the operator pod's name.
@@ -99,7 +117,12 @@ fn core_event(resource: &EtcdCluster, event: &api::Event, me: &str, now: Timesta
     };
     CoreEvent {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}-", metadata.name.as_deref().unwrap_or_default())),
+            // A name of its own, and not one that the API server makes up: so it is not told twice if only the answer is lost.
+            name: Some(format!(
+                "{}.{:016x}",
+                metadata.name.as_deref().unwrap_or_default(),
+                rand::random::<u64>()
+            )),
             namespace: metadata.namespace.clone(),
             ..Default::default()
         },

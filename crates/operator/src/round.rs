@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::{EtcdCluster, EtcdClusterStatus, Event, Reason, condition, scope::Scope};
 use futures::future::join_all;
 use kube::Client;
-use planner::{Desired, Observed, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
+use planner::{Desired, ListedMember, Observed, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -29,6 +29,8 @@ const PATIENCE: u32 = 3;
 const COMPLETE: Duration = Duration::from_mins(5);
 /// When nothing else says when, the cluster is looked at again after this time.
 const SAFETY_NET: Duration = Duration::from_mins(1);
+/// When it is tried again to tell what could not be told.
+const UNTOLD: Duration = Duration::from_secs(5);
 /// The shortest and the longest time until a round is repeated that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
@@ -183,10 +185,14 @@ impl Context {
         // What was not done may have happened all the same.
         if done { &mut events } else { &mut open }.extend(plan.events.iter().cloned());
         memory.untold = open;
-        join_all(events.iter().map(|event| self.reporter.event(&observation.resource, event))).await;
+        self.tell_events(&observation.resource, &events, memory).await;
         match acted {
             Acted::NotLeading => return (Ended::NotLeading, "failed"),
-            Acted::DoneRisky => return (Ended::Again, "again"),
+            Acted::DoneRisky => {
+                // What went wrong before is over, or shows itself again soon. Whether it is over is not known yet.
+                memory.stumbles = memory.stumbles.min(PATIENCE);
+                return (Ended::Again, "again");
+            }
             Acted::Stopped => {
                 memory.stumbles += 1;
                 if memory.stumbles < PATIENCE {
@@ -210,12 +216,23 @@ impl Context {
             return (Ended::Failed, "failed");
         }
         memory.stumbles = 0;
-        let wait = wait_of(plan, self.clock.now());
+        let mut wait = wait_of(plan, self.clock.now());
+        if !memory.unsent.is_empty() {
+            wait = wait.min(UNTOLD);
+        }
         // Who waits for an object looks at it each time: its event may go missing, and the status would say for minutes what is past.
-        if acted == Acted::Nothing && plan.waiting.is_empty() {
+        if acted == Acted::Nothing && plan.waiting.is_empty() && memory.unsent.is_empty() {
             memory.settled = Some(Settled { observation, at: Instant::now() });
         }
         (Ended::Settled(wait), "settled")
+    }
+
+    /// Tells what happened, and what could not be told before.
+    async fn tell_events(&self, resource: &EtcdCluster, events: &[Event], memory: &mut Memory) {
+        let new = events.iter().map(|event| self.reporter.event(resource, event));
+        let all: Vec<_> = memory.unsent.drain(..).chain(new).collect();
+        let told = join_all(all.iter().map(|event| self.reporter.tell(event))).await;
+        memory.not_told(all.into_iter().zip(told).filter(|(_, told)| !told).map(|(event, _)| event));
     }
 
     /// Says that the cluster could not be looked at, unless that is new: what the status said before need not hold any more.
@@ -309,18 +326,22 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
     done
 }
 
-/// Of what was to be told after an earlier round: what has happened, and what nobody can say yet. What has not is planned again.
+/// Of what was to be told after an earlier round: what has happened, and what has not yet, or nobody can say of. What is planned again is
+/// told by that plan.
 fn of_before(observed: &Observed, untold: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
     let Some(list) = planner::member_list(observed) else { return (Vec::new(), untold) };
-    let listed = |pod: &str| list.members.iter().any(|member| member.is_in(pod));
-    let happened = |event: &Event| match event {
+    let has_pod = |member: &str| observed.own_pods().any(|pod| pod.name == member);
+    untold.into_iter().partition(|event| happened(&list.members, event, has_pod))
+}
+
+/// Whether the members are what this tells of.
+fn happened(list: &[ListedMember], event: &Event, has_pod: impl Fn(&str) -> bool) -> bool {
+    let listed = |title: &str| list.iter().any(|member| member.is_called(title));
+    match event {
         Event::ReplacingDeadMember { member } | Event::MemberRemoved { member } => !listed(member),
-        Event::NewMemberAdded { member } => {
-            listed(member) && observed.own_pods().any(|pod| pod.name == *member)
-        }
+        Event::NewMemberAdded { member } => listed(member) && has_pod(member),
         _ => false,
-    };
-    (untold.into_iter().filter(happened).collect(), Vec::new())
+    }
 }
 
 /// How many voters and learners there are, by the word of a quorum.
@@ -358,7 +379,31 @@ fn backoff(stumbles: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use planner::MemberId;
+
     use super::*;
+
+    #[test]
+    fn a_change_of_an_earlier_round_is_told_when_it_has_happened_and_not_otherwise() {
+        let removed = |member: &str| Event::MemberRemoved { member: member.to_owned() };
+        let member = |id, name: Option<&str>, url: &str| ListedMember {
+            id: MemberId(id),
+            name: name.map(str::to_owned),
+            peer_urls: vec![url.to_owned()],
+            learner: false,
+        };
+        let list = [
+            member(1, Some("a-1"), "http://a-1.a.n.svc:2380"),
+            member(9, None, "http://192.0.2.1:2380"),
+            member(10, Some("theirs"), "http://192.0.2.2:2380"),
+        ];
+        for (title, expected) in [("a-1", false), ("a-2", true), ("9", false), ("theirs", false), ("8", true)]
+        {
+            assert_eq!(happened(&list, &removed(title), |_| false), expected, "{title}");
+        }
+        let added = Event::NewMemberAdded { member: "a-1".to_owned() };
+        assert!(happened(&list, &added, |pod| pod == "a-1") && !happened(&list, &added, |_| false));
+    }
 
     #[test]
     fn the_wait_after_failures_grows_and_has_an_end() {

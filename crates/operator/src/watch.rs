@@ -19,7 +19,10 @@ use kube::{
         watcher,
     },
 };
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 use tracing::{debug, error, warn};
 
 use crate::{
@@ -41,6 +44,8 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// How long watches rest after a failure: at first, and at the longest.
 const REST: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+/// How long no watch must have failed before they rest only shortly again.
+const CALM: Duration = Duration::from_secs(30);
 
 /// A resource that may not be readable.
 type Guarded = DeserializeGuard<EtcdCluster>;
@@ -213,15 +218,23 @@ async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) 
 /// How long the watches of a Controller rest after one of them failed; they rest together. The library's own rest grows with every
 /// failure of any of them to half a minute and as much again, and all of them fail whenever the API server is restarted: a cluster asked
 /// for then was not seen for more than a minute.
+///
+/// One watch that always fails would be begun anew several times a second, if every event of the others ended the rest. So that is over
+/// when none has failed for a while.
 #[derive(Default)]
 struct Rest {
     failures: u32,
+    last: Option<Instant>,
 }
 
 impl Iterator for Rest {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        if self.last.replace(now).is_none_or(|last| now.duration_since(last) >= CALM) {
+            self.failures = 0;
+        }
         let longest = REST.0.saturating_mul(1 << self.failures.min(10)).min(REST.1);
         self.failures = self.failures.saturating_add(1);
         // Many operators that lost the same API server do not come back as one.
@@ -230,9 +243,7 @@ impl Iterator for Rest {
 }
 
 impl Backoff for Rest {
-    fn reset(&mut self) {
-        self.failures = 0;
-    }
+    fn reset(&mut self) {}
 }
 
 /// A way to say that the kind is gone, and a signal for that and for the end.
@@ -358,8 +369,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn watches_rest_longer_with_every_failure_but_never_long_and_begin_anew_after_an_answer() {
+    #[tokio::test(start_paused = true)]
+    async fn watches_rest_longer_with_every_failure_but_never_long_and_begin_anew_when_none_fails_for_a_while()
+     {
         let mut rest = Rest::default();
         let between = |rest: &mut Rest, low, high| {
             let millis = rest.next().unwrap().as_millis();
@@ -372,6 +384,8 @@ mod tests {
         }
         between(&mut rest, 1000, 2000);
         rest.reset();
+        between(&mut rest, 1000, 2000);
+        tokio::time::advance(CALM).await;
         between(&mut rest, 100, 200);
     }
 

@@ -214,7 +214,8 @@ impl World {
     }
 
     pub(crate) fn silence_learner(&mut self) {
-        let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for: Duration::ZERO };
+        let (silent_for, gone_for) = (Duration::ZERO, Duration::ZERO);
+        let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for };
         for seen in self.observed.members.values_mut() {
             if seen.answer().is_some_and(|answer| answer.learner) {
                 *seen = unknown.clone();
@@ -295,7 +296,7 @@ impl World {
 
     /// The member at this place does not answer.
     pub(crate) fn silence(&mut self, ordinal: usize, silent_for: Duration) {
-        let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for };
+        let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for: silent_for };
         self.observed.members.insert(self.name(ordinal), unknown);
         self.pod(ordinal).ready = Readiness::NotReady;
     }

@@ -9,7 +9,7 @@ use launch::{EtcdVersion, MemberName, Minor};
 use crate::{
     effect::{Basis, SeenList},
     id::MemberId,
-    observed::{Answer, ListedMember, Observed, OrderSeen, Readiness, SeenMember, SeenPod},
+    observed::{Answer, ListedMember, Observed, OrderSeen, SeenMember, SeenPod},
     quorum,
     view::View,
 };
@@ -20,7 +20,7 @@ pub(crate) enum Fate {
     /// It answers; a voter also read through the quorum.
     Healthy,
     /// It does not serve and may come back: why, and for how long it has not.
-    Silent { why: String, silent_for: Duration },
+    Silent { why: String, gone_for: Duration },
     /// Its data is certainly gone, in these words.
     Lost(String),
     /// It was added under a name of ours and has no pod yet.
@@ -102,7 +102,9 @@ impl<'a> Membership<'a> {
 
     /// The member on its way in, if there is one.
     pub(crate) fn joining(&self) -> Option<&Seat<'a>> {
-        self.seats.iter().find(|seat| seat.is_joining())
+        let joining = || self.seats.iter().filter(|seat| seat.is_joining());
+        // Ours first: they need help, and others only stand in the way.
+        joining().find(|seat| seat.name.is_some()).or_else(|| joining().next())
     }
 
     pub(crate) fn is_leader(&self, seat: &Seat<'_>) -> bool {
@@ -179,7 +181,9 @@ pub(crate) fn seats_as_seen<'a>(view: &View<'a>, answer: &'a Answer) -> Vec<Seat
 
 fn seat<'a>(view: &View<'a>, listed: &'a ListedMember) -> Seat<'a> {
     let name = name_of(view, listed);
-    let pod = name.as_ref().and_then(|name| view.pod_of(name));
+    // By its name, where somebody took all its marks away and it does not answer either: no name is used twice, and its owner is ours.
+    let by_name = |name: &MemberName| view.observed.own_pods().find(|pod| pod.name == name.as_str());
+    let pod = name.as_ref().and_then(|name| view.pod_of(name).or_else(|| by_name(name)));
     let answer =
         pod.and_then(|pod| view.observed.answer(&pod.name)).filter(|answer| answer.member_id == listed.id);
     let fate = fate(view, listed, name.as_ref(), pod, answer);
@@ -204,28 +208,26 @@ fn fate(
         return match listed.name {
             None if view.observed.unmade.contains(name) => Fate::Unmade,
             None if view.observed.awaited.contains(name) => {
-                Fate::Silent { why: "its pod is being made".to_owned(), silent_for: Duration::ZERO }
+                Fate::Silent { why: "its pod is being made".to_owned(), gone_for: Duration::ZERO }
             }
             _ => Fate::Lost("it has no pod".to_owned()),
         };
     };
-    // The kubelet of a lost node may still run a pod that is being deleted. That one is given its time like any on such a node.
-    let cut_off = pod.deleting && pod.ready == Readiness::Unknown && pod.node.is_some();
-    if let Some(why) = pod.loss().filter(|_| !cut_off) {
+    if let Some(why) = pod.loss() {
         return Fate::Lost(why);
     }
     match (answer, view.observed.members.get(name)) {
-        (Some(answer), _) if !cut_off && (answer.linearizable || listed.learner) => Fate::Healthy,
+        (Some(answer), _) if answer.linearizable || listed.learner => Fate::Healthy,
         // It hears us and not its peers.
         (Some(_), _) => Fate::Silent {
             why: "it cannot read through a quorum".to_owned(),
-            silent_for: Membership::stalled_for(view.observed, listed.id),
+            gone_for: Membership::stalled_for(view.observed, listed.id),
         },
         (None, Some(SeenMember::Known(_)) | None) => {
-            Fate::Silent { why: "it cannot read through a quorum".to_owned(), silent_for: Duration::ZERO }
+            Fate::Silent { why: "it cannot read through a quorum".to_owned(), gone_for: Duration::ZERO }
         }
-        (None, Some(SeenMember::Unknown { why, silent_for })) => {
-            Fate::Silent { why: why.clone(), silent_for: *silent_for }
+        (None, Some(SeenMember::Unknown { why, gone_for, .. })) => {
+            Fate::Silent { why: why.clone(), gone_for: *gone_for }
         }
     }
 }

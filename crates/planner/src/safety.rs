@@ -84,9 +84,7 @@ impl MadePod {
 
 /// The members in an order's initial cluster.
 pub(crate) fn initial_cluster(order: &LaunchOrder) -> BTreeSet<String> {
-    let lists = order.argv.iter().filter_map(|flag| flag.strip_prefix("--initial-cluster="));
-    let entries = lists.flat_map(|list| list.split(','));
-    entries.filter_map(|entry| entry.split_once('=')).map(|(name, _)| name.to_owned()).collect()
+    order.initial_cluster().map(|(name, _)| name.to_owned()).collect()
 }
 
 macro_rules! violations {

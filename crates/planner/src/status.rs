@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
     Desired, Observed, Problem, Step, Timestamp, Waiting,
-    membership::{Fate, Membership},
+    membership::{Fate, Membership, Seat},
     observed::{OrderSeen, PodPhase, SeenPod, SeenResource, SeenService},
     rules::Decision,
     view::View,
@@ -174,8 +174,9 @@ fn scaling(view: &View<'_>, membership: Option<&Membership<'_>>, desired: &Desir
         None => return None,
         Some(membership) => {
             let voters = membership.voters().count();
-            // A learner that nobody needs any more is also one too many.
-            let members = membership.seats.len();
+            // A learner that nobody needs any more is also one too many. Whom somebody else added does not go for the spec's sake.
+            let ours = |seat: &&Seat<'_>| !matches!(seat.fate, Fate::Foreign | Fate::Unknown);
+            let members = membership.seats.iter().filter(ours).count();
             match (voters.cmp(&to), members.cmp(&to)) {
                 (Ordering::Less, _) => Reason::ScalingUp { from: voters, to },
                 (_, Ordering::Greater) => Reason::ScalingDown { from: members, to },
@@ -259,6 +260,11 @@ fn progressing(view: &View<'_>, decision: &Decision) -> Said {
         Some(Step::AddMember { member, .. } | Step::CreateJoiningPod { member, .. }) => {
             Reason::WaitingForMemberJoined { member: member.to_string() }
         }
+        Some(Step::PromoteMember { member, .. }) => Reason::WaitingForMemberJoined { member: member.clone() },
+        Some(Step::RemoveMember { member, because, .. }) => {
+            Reason::RemovingMember { member: member.clone(), why: because.in_words() }
+        }
+        Some(Step::MoveLeader { .. }) => Reason::MovingLeader,
         _ if view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
         _ => on_the_way(view, decision),
     };

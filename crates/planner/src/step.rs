@@ -48,6 +48,17 @@ pub enum Leaving {
     Surplus,
 }
 
+impl Leaving {
+    /// The same for people.
+    pub(crate) fn in_words(&self) -> String {
+        match self {
+            Self::Lost(why) | Self::Overdue(why) | Self::NotJoined(why) => why.clone(),
+            Self::Unknown => "somebody added it, and it never started".to_owned(),
+            Self::Surplus => "the spec asks for fewer".to_owned(),
+        }
+    }
+}
+
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {

@@ -118,7 +118,10 @@ impl<'a> View<'a> {
     pub(crate) fn voters(&self) -> usize {
         let listed = self.member_list().map(|list| list.members.iter().filter(|m| !m.learner).count());
         let recorded = self.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
-        listed.unwrap_or_else(|| self.current().count().max(recorded.unwrap_or(0)))
+        // Without a quorum, the longest list that anybody has: one that somebody added, and nobody started, is why there is none.
+        let answers = self.current().filter_map(|pod| self.observed.answer(&pod.name));
+        let known = answers.map(|answer| answer.members.iter().filter(|member| !member.learner).count());
+        listed.unwrap_or_else(|| known.chain(recorded).chain([self.current().count()]).max().unwrap_or(0))
     }
 
     /// The member IDs in an answer's list.

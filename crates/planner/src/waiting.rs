@@ -63,7 +63,8 @@ pub(crate) fn too_soon(refused: &RefusedObject, now: Timestamp) -> Option<Waitin
         _ => RETRY,
     };
     let due = refused.at.checked_add(pause).ok()?;
-    (now < due).then(|| Waiting::blocked(reason_of(refused)).until(Some(due)))
+    // A clock that was set back makes nobody wait for what was hours ago.
+    (refused.at <= now && now < due).then(|| Waiting::blocked(reason_of(refused)).until(Some(due)))
 }
 
 /// The reason of a refusal.
@@ -141,7 +142,8 @@ mod tests {
             message: String::new(),
             at: moment(10),
         };
-        for (now, waits) in [(5, true), (10, true), (14, true), (15, false), (40, false)] {
+        // At 5, the clock was set back.
+        for (now, waits) in [(5, false), (10, true), (14, true), (15, false), (40, false)] {
             assert_eq!(too_soon(&refused, moment(now)).is_some(), waits, "{now}");
         }
         assert_eq!(too_soon(&refused, moment(11)).unwrap().until, Some(moment(15)));

@@ -256,7 +256,7 @@ fn members(
         let seen = if asked && state.pod(id).is_up() && !glance.sight.blind {
             SeenMember::Known(answer(id))
         } else {
-            SeenMember::Unknown { why: "no answer".to_owned(), silent_for }
+            SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for: silent_for }
         };
         Some((cast.member(id)?.clone(), seen))
     });

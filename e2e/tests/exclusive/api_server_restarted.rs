@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::EtcdCluster;
 use e2e::{
-    SOON, etcd_cluster,
+    LONG, SOON, etcd_cluster,
     members::{no_member_twice, one_cluster},
     operator,
 };
@@ -18,7 +18,7 @@ use testbed::{
 async fn a_cluster_forms_although_the_api_server_is_killed_meanwhile() -> anyhow::Result<()> {
     let ground = Ground::alone().await?;
     TestCase::of("api_server_restarted")
-        .deadline(Duration::from_mins(7))
+        .deadline(LONG)
         .run(async |ns| {
             let mark = ns.cluster().audit_log()?.mark()?;
             operator(&ns).await?;

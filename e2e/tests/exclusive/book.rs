@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use api::EtcdCluster;
 use e2e::{SOON, seeds::Table};
 use k8s_openapi::{
@@ -12,7 +12,7 @@ use k8s_openapi::{
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, api::ListParams};
+use kube::Api;
 use testbed::kit::{Cluster, wait_for_all};
 use tokio::time::{Instant, sleep_until};
 
@@ -62,7 +62,5 @@ async fn nothing_left(cluster: &Cluster) -> anyhow::Result<()> {
     wait_for_all(&services, labels, SOON, "to be gone", |left| none(left.len())).await?;
     wait_for_all(&pods, "name=etcd-operator", SOON, "to be gone", |left| none(left.len())).await?;
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "default");
-    let left = leases.list(&ListParams::default()).await.context("list leases")?.items;
-    ensure!(left.is_empty(), "leases are left: {left:?}");
-    Ok(())
+    Ok(wait_for_all(&leases, "", SOON, "to be gone", |left| none(left.len())).await?)
 }

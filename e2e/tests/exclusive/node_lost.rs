@@ -2,23 +2,21 @@
 //! that comes back without them the member is replaced at once; and one that is away for too long has its leader replaced, and
 //! what still runs there does no harm and goes when it comes back.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use e2e::{
-    SOON,
-    client::answered,
+    LONG, SOON, Seen,
+    client::{answered, load, verdict},
     etcd_cluster,
     members::{leader, let_lead, no_member_twice, one_cluster, replaced},
     operator, operator_pod,
     pods::{living, node_of, which},
-    says,
+    says_that,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use testbed::{
     faults::Ground,
-    history::{Load, Running},
+    history::Running,
     kit::{TestCase, TestNamespace, check, wait_for},
     node::Node,
 };
@@ -39,8 +37,7 @@ impl Scene {
         let node = [Node(2), Node(3)].into_iter().find(|node| *node != operator.node).context("no node")?;
         ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
         one_cluster(ns, "c").await?;
-        let load = Load::default().start(ns.cluster(), ns.name(), "c").await?;
-        answered(&load, 50).await?;
+        let load = load(ns, "c").await?;
         Ok(Self { ns: ns.clone(), ground: ground.clone(), load, node })
     }
 
@@ -57,8 +54,8 @@ impl Scene {
         let before = which(&self.ns, "c").await?;
         let member = self.member().await?.name_any();
         let down = self.ground.power_cut(self.node)?;
-        let seen = says(&self.ns, "c", "Progressing", "WaitingForMemberBack").await?;
-        ensure!(seen.message.contains(&member), "{seen:?}");
+        let waits = |seen: &Seen| seen.reason == "WaitingForMemberBack" && seen.message.contains(&member);
+        says_that(&self.ns, "c", "Progressing", "to wait for the member on the lost node", waits).await?;
         answered(&self.load, 100).await?;
         down.heal().await?;
         one_cluster(&self.ns, "c").await?;
@@ -103,16 +100,14 @@ impl Scene {
 async fn a_lost_node_costs_its_member_only_if_its_data_is_gone_or_its_time_is_over() -> anyhow::Result<()> {
     let ground = Ground::alone().await?;
     TestCase::of("node_lost")
-        .deadline(Duration::from_mins(7))
+        .deadline(LONG)
         .run(async |ns| {
             let mark = ns.cluster().audit_log()?.mark()?;
             let scene = Scene::set(&ns, &ground).await?;
             scene.comes_back_in_time().await?;
             scene.comes_back_without_disks().await?;
             scene.is_away_for_too_long().await?;
-            let verdict = scene.load.finish().await?;
-            println!("{verdict}");
-            ensure!(verdict.writes > 0 && verdict.reads > 0, "{verdict}");
+            verdict(scene.load).await?;
             no_member_twice(&ns, mark)
         })
         .await

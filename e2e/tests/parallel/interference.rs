@@ -4,12 +4,12 @@
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{
-    LONG, SOON,
+    LONG, SOON, Seen,
     client::{loaded, verdict},
     client_pod, etcd_cluster,
-    members::{by_hand, identities, one_cluster, replaced},
+    members::{ByHand, by_hand, identities, one_cluster, replaced},
     pods::living,
-    says, told,
+    says_that, told,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -34,9 +34,10 @@ spec:
     - -c
     - >-
       until [ -s /data/others ]; do sleep 1; done;
-      exec etcd --name=stranger --data-dir=/data/etcd --initial-cluster-state=existing
+      until etcd --name=stranger --data-dir=/data/etcd --initial-cluster-state=existing
       --initial-cluster=$(cat /data/others) --initial-advertise-peer-urls=http://$IP:2380 --listen-peer-urls=http://0.0.0.0:2380
-      --advertise-client-urls=http://$IP:2379 --listen-client-urls=http://0.0.0.0:2379
+      --advertise-client-urls=http://$IP:2379 --listen-client-urls=http://0.0.0.0:2379;
+      do rm -rf /data/etcd; sleep 1; done
     securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 ";
 
@@ -47,12 +48,6 @@ async fn lists(ns: &TestNamespace, size: i64) -> anyhow::Result<()> {
         if listed == Some(size) { Ok(()) } else { Err(format!("{listed:?}")) }
     };
     Ok(wait_for(&ns.api(), "c", SOON, &format!("to list {size} members"), check).await?)
-}
-
-/// The ID that etcdctl prints after adding a member.
-fn added(said: &str) -> anyhow::Result<String> {
-    let mut words = said.split_whitespace().skip_while(|word| *word != "Member");
-    Ok(words.nth(1).with_context(|| format!("no ID in {said}"))?.to_owned())
 }
 
 #[tokio::test]
@@ -68,25 +63,25 @@ async fn members_added_and_removed_with_etcdctl_are_named_left_alone_removed_or_
             let address = stranger.status.and_then(|status| status.pod_ip).context("no address")?;
             let members = identities(&ns, "c").await?;
 
-            // One that was started: it may have a reason to be there.
-            let url = format!("--peer-urls=http://{address}:2380");
-            let said = by_hand(&ns, "c", &["add", "stranger", "--learner", &url]).await?;
-            let others = said.lines().find_map(|line| line.strip_prefix("ETCD_INITIAL_CLUSTER="));
-            let others = others.context("no list of members")?.trim_matches('"');
-            ns.exec("stranger", &["/bin/sh", "-c", &format!("echo '{others}' >/data/others")])
-                .await?
-                .success()?;
-            let seen = says(&ns, "c", "Progressing", "ForeignMember").await?;
-            ensure!(seen.message.contains("stranger"), "{seen:?}");
-            by_hand(&ns, "c", &["remove", &added(&said)?]).await?;
+            // One that was started: it may have a reason to be there. It is told of the others first, and tries until it is let in.
+            let (own, domain) = (format!("http://{address}:2380"), format!("c.{}.svc:2380", ns.name()));
+            let others = members.keys().map(|name| format!("{name}=http://{name}.{domain}"));
+            let others: Vec<_> = others.chain([format!("stranger={own}")]).collect();
+            let write = format!("echo '{}' >/data/others", others.join(","));
+            ns.exec("stranger", &["/bin/sh", "-c", &write]).await?.success()?;
+            let add = ByHand::Add { name: "stranger", peer_url: &own, learner: true };
+            let id = by_hand(&ns, "c", add).await?;
+            let names_it = |seen: &Seen| seen.reason == "ForeignMember" && seen.message.contains("stranger");
+            says_that(&ns, "c", "Progressing", "to name the stranger", names_it).await?;
+            by_hand(&ns, "c", ByHand::Remove(id)).await?;
             ns.remove::<Pod>("stranger").await?;
             lists(&ns, 3).await?;
 
             // One that never starts.
-            let said = by_hand(&ns, "c", &["add", "nobody", "--peer-urls=http://192.0.2.1:2380"]).await?;
-            let id = added(&said)?;
-            let seen = says(&ns, "c", "Progressing", "UnknownMember").await?;
-            ensure!(seen.message.contains(&id), "{id} is not in {seen:?}");
+            let add = ByHand::Add { name: "nobody", peer_url: "http://192.0.2.1:2380", learner: false };
+            let id = by_hand(&ns, "c", add).await?.to_string();
+            let names_it = |seen: &Seen| seen.message.contains(&format!("etcd lists member {id}"));
+            says_that(&ns, "c", "Progressing", "to name the one that never starts", names_it).await?;
             told(&ns, "Member Removed", &format!("Existing member {id} removed from the cluster")).await?;
             lists(&ns, 3).await?;
             one_cluster(&ns, "c").await?;
@@ -94,7 +89,7 @@ async fn members_added_and_removed_with_etcdctl_are_named_left_alone_removed_or_
 
             // One of ours is removed.
             let (removed, id) = members.first_key_value().context("no members")?;
-            by_hand(&ns, "c", &["remove", &id.to_string()]).await?;
+            by_hand(&ns, "c", ByHand::Remove(*id)).await?;
             replaced(&ns, "c", removed).await?;
             one_cluster(&ns, "c").await?;
             ensure!(living(&ns, "c").await?.iter().all(|pod| pod.name_any() != *removed), "{removed} stays");

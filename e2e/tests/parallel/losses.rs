@@ -28,7 +28,7 @@ async fn a_lost_leader_costs_at_most_one_term_and_no_write_of_a_client_that_retr
             let retrying = Retrying::start(&ns, "c").await?;
             // A machine that is too busy for heartbeats has elections of its own, now and then. What we do wrong we do every time.
             let mut rises = Vec::new();
-            while rises.len() < 3 && rises.iter().all(|rise| *rise > 1) {
+            while rises.len() < 5 && rises.iter().all(|rise| *rise > 1) {
                 let first = leader(&ns, "c", None).await?;
                 let lost = first.pod.name_any();
                 ns.kubectl(&["delete", "pod", &lost, "--wait=false"]).await?.success()?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{
-    etcd_cluster,
+    LONG, etcd_cluster,
     members::{no_member_twice, one_cluster},
     operator,
 };
@@ -54,7 +54,7 @@ async fn kill_once(ns: &TestNamespace, ground: &Ground, name: &str, moment: u64)
 async fn kill_again_and_again(ground: &Ground, seed: u64) -> anyhow::Result<usize> {
     let mut in_the_middle = 0;
     TestCase::of("operator_killed")
-        .deadline(Duration::from_mins(7))
+        .deadline(LONG)
         .run(async |ns| {
             let mark = ns.cluster().audit_log()?.mark()?;
             operator(&ns).await?;

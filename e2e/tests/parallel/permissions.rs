@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{
-    SOON, etcd_cluster,
+    LONG, SOON, etcd_cluster,
     members::{member, one_cluster},
     operator, operator_pod,
     pods::{living, restarts, which},
@@ -144,7 +144,7 @@ async fn without(ns: &TestNamespace, right: &Right) -> anyhow::Result<()> {
 #[tokio::test]
 async fn each_missing_right_is_named_and_nothing_is_damaged_until_it_is_given_back() -> anyhow::Result<()> {
     TestCase::of("permissions")
-        .deadline(Duration::from_mins(7))
+        .deadline(LONG)
         .run(async |ns| {
             operator(&ns).await?;
             ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;

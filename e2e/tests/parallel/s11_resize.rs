@@ -24,7 +24,7 @@ async fn has(ns: &TestNamespace, size: usize, budget: i32) -> anyhow::Result<()>
         if is { Ok(()) } else { Err(format!("{ready} ready, {:?} members, {scaling:?}", status.size)) }
     };
     wait_for(&clusters, "example", SOON, &format!("to have {size} members"), settled).await?;
-    let members = etcdctl(ns, "example", &["member", "list"]).await?.success()?;
+    let members = etcdctl(ns, "example", &["member", "list"]).await?;
     ensure!(members.lines().filter(|line| line.contains("started")).count() == size, "{members}");
     ensure!(members.lines().count() == size, "{members}");
     let budgets: Api<PodDisruptionBudget> = ns.api();
@@ -34,7 +34,7 @@ async fn has(ns: &TestNamespace, size: usize, budget: i32) -> anyhow::Result<()>
         if asked == Some(wanted) { Ok(()) } else { Err(format!("{asked:?}")) }
     };
     wait_for(&budgets, "example", SOON, &format!("to ask for {budget}"), asks).await?;
-    let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?.success()?;
+    let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?;
     ensure!(value == "yes", "{value:?}");
     Ok(())
 }
@@ -46,7 +46,7 @@ async fn s11_a_cluster_grows_and_shrinks_and_keeps_its_data() -> anyhow::Result<
         client_pod(&ns).await?;
         ns.apply(&etcd_cluster("example", 1, "3.6.14")).await?;
         running(&ns, "example").await?;
-        etcdctl(&ns, "example", &["put", "kept", "yes"]).await?.success()?;
+        etcdctl(&ns, "example", &["put", "kept", "yes"]).await?;
         // As the book does it, and by the scale subresource.
         for (size, budget) in [(3, 2), (4, 3)] {
             ns.apply(&etcd_cluster("example", size, "3.6.14")).await?;
@@ -59,7 +59,7 @@ async fn s11_a_cluster_grows_and_shrinks_and_keeps_its_data() -> anyhow::Result<
         ensure!(staying == 3, "{staying} pods stay");
         ns.kubectl(&["scale", "etcdcluster/example", "--replicas=1"]).await?.success()?;
         has(&ns, 1, 1).await?;
-        etcdctl(&ns, "example", &["endpoint", "health", "--cluster"]).await?.success()?;
+        etcdctl(&ns, "example", &["endpoint", "health", "--cluster"]).await?;
         Ok(())
     })
     .await

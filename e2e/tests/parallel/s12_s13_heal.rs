@@ -1,9 +1,9 @@
 //! S12 and S13: a member that is deleted is replaced, what somebody did behind the operator's back is put right, and the data stays.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use e2e::{
     client_pod, etcd_cluster, etcdctl,
-    members::{by_hand, replaced},
+    members::{ByHand, by_hand, identities, replaced},
     operator, operator_replicas, running, told,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -19,8 +19,8 @@ fn ready(cluster: Option<&api::EtcdCluster>) -> Vec<String> {
 /// Waits until another member has taken the place of this one, and asks all.
 async fn healed(ns: &TestNamespace, gone: &str) -> anyhow::Result<()> {
     replaced(ns, "example", gone).await?;
-    etcdctl(ns, "example", &["endpoint", "health", "--cluster"]).await?.success()?;
-    let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?.success()?;
+    etcdctl(ns, "example", &["endpoint", "health", "--cluster"]).await?;
+    let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?;
     ensure!(value == "yes", "{value:?}");
     Ok(())
 }
@@ -38,7 +38,7 @@ async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result
         client_pod(&ns).await?;
         ns.apply(&etcd_cluster("example", 3, "3.6.14")).await?;
         running(&ns, "example").await?;
-        etcdctl(&ns, "example", &["put", "kept", "yes"]).await?.success()?;
+        etcdctl(&ns, "example", &["put", "kept", "yes"]).await?;
 
         let first = some_member(&ns).await?;
         ns.kubectl(&["delete", "pod", &first, "--wait=false"]).await?.success()?;
@@ -60,10 +60,9 @@ async fn s12_a_deleted_member_is_replaced_and_the_data_stays() -> anyhow::Result
         ensure!(label == Some("example"), "{third} has the label {label:?}");
 
         // A member that is removed by hand: its pod goes, and its place is filled.
-        let list = etcdctl(&ns, "example", &["member", "list"]).await?.success()?;
-        let line = list.lines().find(|line| line.contains(&third)).unwrap_or_default();
-        let id = line.split(',').next().unwrap_or_default().to_owned();
-        by_hand(&ns, "example", &["remove", &id]).await?;
+        let ids = identities(&ns, "example").await?;
+        let id = ids.get(&third).with_context(|| format!("{third} is not in {ids:?}"))?;
+        by_hand(&ns, "example", ByHand::Remove(*id)).await?;
         healed(&ns, &third).await?;
         Ok(())
     })

@@ -16,15 +16,15 @@ async fn serves(version: &str, size: u8) -> anyhow::Result<()> {
             let cluster = running(&ns, "c").await?;
             let current = cluster.status.and_then(|status| status.current_version);
             ensure!(current.as_deref() == Some(version), "{current:?} is not {version}");
-            etcdctl(&ns, "c", &["put", "foo", "bar"]).await?.success()?;
-            let got = etcdctl(&ns, "c", &["get", "foo", "--print-value-only"]).await?.success()?;
+            etcdctl(&ns, "c", &["put", "foo", "bar"]).await?;
+            let got = etcdctl(&ns, "c", &["get", "foo", "--print-value-only"]).await?;
             ensure!(got == "bar", "{got:?}");
-            let members = etcdctl(&ns, "c", &["member", "list"]).await?.success()?;
+            let members = etcdctl(&ns, "c", &["member", "list"]).await?;
             ensure!(
                 members.lines().filter(|line| line.contains("started")).count() == usize::from(size),
                 "{members}"
             );
-            etcdctl(&ns, "c", &["endpoint", "health", "--cluster"]).await?.success()?;
+            etcdctl(&ns, "c", &["endpoint", "health", "--cluster"]).await?;
             Ok(())
         })
         .await
@@ -71,10 +71,10 @@ async fn ten_clusters_at_once_serve() -> anyhow::Result<()> {
             ns.apply(&manifests.join("---\n")).await?;
             try_join_all(names.iter().map(|name| running(&ns, name))).await?;
             for name in &names {
-                etcdctl(&ns, name, &["put", "who", name]).await?.success()?;
+                etcdctl(&ns, name, &["put", "who", name]).await?;
             }
             for name in &names {
-                let got = etcdctl(&ns, name, &["get", "who", "--print-value-only"]).await?.success()?;
+                let got = etcdctl(&ns, name, &["get", "who", "--print-value-only"]).await?;
                 ensure!(got == *name, "{name} says that it is {got}");
             }
             Ok(())

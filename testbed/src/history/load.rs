@@ -29,7 +29,7 @@ use super::{
 use crate::kit::Cluster;
 
 /// How long the first answer, and in the end an answer for each key, is waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Between two attempts at them.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How many operations go through one connection.

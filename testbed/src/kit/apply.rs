@@ -20,7 +20,7 @@ use super::{
 const FIELD_MANAGER: &str = "testbed";
 
 /// How long the removal of an object is waited for: a pod's grace period of 30 s, and time for a busy machine.
-const REMOVAL_DEADLINE: Duration = Duration::from_secs(90);
+const REMOVAL_DEADLINE: Duration = Duration::from_mins(5);
 
 /// Why objects could not be applied or deleted.
 #[derive(Debug, thiserror::Error)]

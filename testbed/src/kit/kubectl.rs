@@ -16,7 +16,7 @@ use super::{
 };
 
 /// How long a kubectl may take that is not told otherwise.
-const DEADLINE: Duration = Duration::from_mins(2);
+const DEADLINE: Duration = Duration::from_mins(5);
 
 /// Why kubectl did not run to its end.
 #[derive(Debug, thiserror::Error)]

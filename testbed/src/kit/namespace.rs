@@ -27,11 +27,11 @@ use super::{
 pub const TEST_LABEL: &str = "etcd-operator.testbed/test";
 
 /// How long a pod may take to become Ready: mostly a second or two, but two cores are shared by many.
-pub const READY_DEADLINE: Duration = Duration::from_mins(2);
+pub const READY_DEADLINE: Duration = Duration::from_mins(5);
 
-const TEST_DEADLINE: Duration = Duration::from_mins(5);
-const NAMESPACE_DEADLINE: Duration = Duration::from_mins(1);
-const REMOVAL_DEADLINE: Duration = Duration::from_mins(2);
+const TEST_DEADLINE: Duration = Duration::from_mins(10);
+const NAMESPACE_DEADLINE: Duration = Duration::from_mins(3);
+const REMOVAL_DEADLINE: Duration = Duration::from_mins(5);
 
 /// What a namespace or what is in it did not come to.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ impl TestCase {
         self
     }
 
-    /// How long the test may take (five minutes, if it is not said): then it has failed as others do.
+    /// How long the test may take (ten minutes, if it is not said): then it has failed as others do.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

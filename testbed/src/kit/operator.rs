@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Long enough for a busy machine, short enough to be waited for.
-const PATIENCE: Duration = Duration::from_mins(3);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The labels of its pods.
 pub const LABELS: &str = "name=etcd-operator";

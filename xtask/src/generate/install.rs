@@ -109,7 +109,11 @@ fn container() -> Container {
             ..ContainerPort::default()
         }]),
         readiness_probe: probe("/readyz"),
-        liveness_probe: probe("/healthz").map(|probe| Probe { failure_threshold: Some(10), ..probe }),
+        liveness_probe: probe("/healthz").map(|probe| Probe {
+            failure_threshold: Some(10),
+            timeout_seconds: Some(10),
+            ..probe
+        }),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),

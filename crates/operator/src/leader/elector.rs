@@ -1,6 +1,6 @@
 //! LEADERSHIP, the part that talks to the API server: reads and writes the Lease, always with the version that was read.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -14,8 +14,10 @@ use tracing::{info, warn};
 use super::{LEASE_DURATION, LEASE_NAME, Leadership, Next, RENEW_DEADLINE, RETRY_PERIOD, Record, View};
 use crate::gate::{Failure, Gate};
 
-/// How long a call about the Lease may take: several fit into the time in which it has to be renewed.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(3);
+/// How long a call about the Lease may take: an API server that is slow, or whose answer is lost once, costs nobody the lead.
+const LIMIT: Duration = Duration::from_secs(5);
+/// For how long it is tried to give the Lease back.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Runs for office, and stays in it.
 pub struct Elector {
@@ -70,24 +72,30 @@ impl Elector {
     }
 
     async fn step(&mut self) -> Result<(), Failure> {
+        let current = self.current().await?;
+        match self.view.next(&self.me, Instant::now(), LEASE_DURATION) {
+            Next::Follow => {
+                self.leadership.lost();
+                Ok(())
+            }
+            Next::Create => self.write(None, false).await,
+            Next::Take => self.write(current, false).await,
+            Next::Renew => self.write(current, true).await,
+        }
+    }
+
+    /// The Lease as it is: read, unless it is as we left it.
+    async fn current(&mut self) -> Result<Option<Lease>, Failure> {
         if self.held.is_none() {
             let lease = timeout(LIMIT, self.api.get_opt(LEASE_NAME)).await;
             let lease = lease.map_err(|_| Failure::NoAnswer(LIMIT))?.map_err(Failure::Api)?;
             self.view.saw(lease.as_ref().map(record_of), Instant::now());
             self.held = lease;
         }
-        let current = self.held.take();
-        match self.view.next(&self.me, Instant::now(), LEASE_DURATION) {
-            Next::Follow => {
-                self.leadership.lost();
-                Ok(())
-            }
-            Next::Create => self.write(None).await,
-            Next::Take | Next::Renew => self.write(current).await,
-        }
+        Ok(self.held.take())
     }
 
-    async fn write(&mut self, current: Option<Lease>) -> Result<(), Failure> {
+    async fn write(&mut self, current: Option<Lease>, ours: bool) -> Result<(), Failure> {
         let lease = self.claim(current.as_ref(), Timestamp::now());
         let sent = Instant::now();
         let params = PostParams::default();
@@ -104,7 +112,7 @@ impl Elector {
                 if self.leadership.unrenewed_for().is_none() {
                     info!(identity = %self.me, "this process leads");
                 }
-                self.leadership.renewed(sent);
+                self.leadership.renewed(sent, ours);
                 Ok(())
             }
             // Somebody was faster: what they wrote is read next time.
@@ -140,18 +148,32 @@ impl Elector {
     async fn release(&mut self) {
         let leads = self.leadership.term().is_some();
         self.leadership.lost();
-        let Some(mut lease) = self.held.take().filter(|_| leads) else { return };
-        if let Some(spec) = lease.spec.as_mut() {
-            spec.holder_identity = Some(String::new());
-            spec.lease_duration_seconds = Some(1);
-            spec.renew_time = Some(MicroTime(Timestamp::now()));
+        let begun = Instant::now();
+        while leads && begun.elapsed() < FAREWELL {
+            match self.give_back().await {
+                Ok(()) => return,
+                // The answer may be all that was lost: the Lease is read again.
+                Err(failure) => warn!(%failure, "the Lease could not be given back"),
+            }
+            sleep(FAREWELL / 10).await;
         }
+    }
+
+    /// Gives the Lease back, if it is ours.
+    async fn give_back(&mut self) -> Result<(), Failure> {
+        let Some(mut lease) = self.current().await? else { return Ok(()) };
+        let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+        if spec.holder_identity.as_deref() != Some(self.me.as_str()) {
+            return Ok(());
+        }
+        spec.holder_identity = Some(String::new());
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
         let params = PostParams::default();
         let call = self.api.replace(LEASE_NAME, &params, &lease);
-        match self.gate.write_lease("ReleaseLease", LIMIT, call).await {
-            Ok(_) => info!("the Lease is given back"),
-            Err(failure) => warn!(%failure, "the Lease could not be given back"),
-        }
+        self.gate.write_lease("ReleaseLease", LIMIT, call).await?;
+        info!("the Lease is given back");
+        Ok(())
     }
 }
 

@@ -61,12 +61,13 @@ impl Leadership {
         self.term.borrow().renewed.is_some()
     }
 
-    /// The Lease was renewed by a write that was sent then.
-    pub fn renewed(&self, sent: Instant) {
+    /// The Lease was renewed by a write that was sent then. If it was `ours` until then, nobody else has led since this process last did:
+    /// that is the same time of leading, even if this process gave itself up in between.
+    pub fn renewed(&self, sent: Instant, ours: bool) {
         self.term.send_if_modified(|term| {
             let begins = term.renewed.is_none();
             term.renewed = Some(sent);
-            term.number += u64::from(begins);
+            term.number += u64::from(begins && !ours);
             begins
         });
     }
@@ -116,13 +117,13 @@ mod tests {
     async fn leading_ends_by_itself_when_nobody_renews() {
         let leadership = Leadership::new(LEASE_DURATION);
         assert_eq!(leadership.term(), None);
-        leadership.renewed(Instant::now());
+        leadership.renewed(Instant::now(), false);
         assert_eq!(leadership.term(), Some(1));
         tokio::time::advance(LEASE_DURATION).await;
         assert_eq!(leadership.term(), None);
         assert!(!leadership.lasts(Duration::ZERO));
         assert!(leadership.is_held(), "a renewal that comes late begins no new term, and wakes nobody");
-        leadership.renewed(Instant::now());
+        leadership.renewed(Instant::now(), false);
         assert_eq!(leadership.term(), Some(1));
         leadership.lost();
         assert!(!leadership.is_held());
@@ -133,12 +134,25 @@ mod tests {
         let leadership = Leadership::new(LEASE_DURATION);
         let sent = Instant::now();
         tokio::time::advance(Duration::from_secs(4)).await;
-        leadership.renewed(sent);
+        leadership.renewed(sent, false);
         assert!(leadership.lasts(Duration::from_secs(10)) && !leadership.lasts(Duration::from_secs(11)));
-        leadership.renewed(Instant::now());
+        leadership.renewed(Instant::now(), false);
         assert_eq!(leadership.term(), Some(1));
         leadership.lost();
-        leadership.renewed(Instant::now());
+        leadership.renewed(Instant::now(), false);
         assert_eq!(leadership.term(), Some(2), "what was remembered before is worth nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gave_itself_up_and_finds_the_lease_its_own_goes_on_with_its_time_and_tells_it() {
+        let leadership = Leadership::new(LEASE_DURATION);
+        leadership.renewed(Instant::now(), false);
+        leadership.lost();
+        let mut changes = leadership.changes();
+        leadership.renewed(Instant::now(), true);
+        assert_eq!((leadership.term(), changes.next().await), (Some(1), Some(true)));
+        leadership.lost();
+        leadership.renewed(Instant::now(), false);
+        assert_eq!(leadership.term(), Some(2), "somebody else may have led");
     }
 }

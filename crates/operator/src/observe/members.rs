@@ -12,7 +12,7 @@ use launch::MemberName;
 use planner::{Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod};
 use tokio::time::{Instant, timeout};
 
-use crate::memory::{Memory, Run};
+use crate::memory::{Hearsay, Memory, Run, Silent};
 
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,42 +41,71 @@ impl Heard {
     pub(super) fn remember(self, observed: &mut Observed, memory: &mut Memory) {
         let addresses: BTreeSet<String> = self.connections.keys().cloned().collect();
         memory.connections.extend(self.connections);
-        let runs: BTreeMap<MemberName, Run> =
-            observed.own_pods().filter_map(|pod| Some((pod.name.parse().ok()?, run(pod)))).collect();
-        memory.keep_members(|name| runs.contains_key(name), &addresses);
-        let now = Instant::now();
         let mut answers: BTreeMap<MemberName, Result<Answer, String>> = self.answers.into_iter().collect();
-        let mut members = BTreeMap::new();
-        for (name, run) in runs {
-            let seen = match answers.remove(&name) {
-                Some(Ok(answer)) => {
-                    memory.heard(&name, run, now);
-                    SeenMember::Known(answer)
+        let pods: BTreeMap<MemberName, (Run, bool)> = observed
+            .own_pods()
+            .filter_map(|pod| Some((pod.name.parse().ok()?, (run(pod), pod.is_ready()))))
+            .collect();
+        memory.keep_members(|name| pods.contains_key(name), &addresses);
+        observed.members = pods
+            .keys()
+            .map(|name| {
+                let answer = answers.remove(name);
+                let answer = answer.unwrap_or_else(|| Err("its container does not run".to_owned()));
+                let zero = Duration::ZERO;
+                let unknown = |why| SeenMember::Unknown { why, silent_for: zero, gone_for: zero };
+                (name.clone(), answer.map_or_else(unknown, SeenMember::Known))
+            })
+            .collect();
+        let now = Instant::now();
+        let list = planner::member_list(observed);
+        let unfinished = list.map(|list| {
+            unfinished(&observed.members, list, |name| pods.get(name).is_some_and(|(_, ready)| *ready))
+        });
+        let formed = observed.resource.birth().is_some_and(|birth| birth.formed);
+        let leader = list.and_then(|list| list.members.iter().find(|member| Some(member.id) == list.leader));
+        let hearsay = |name: &MemberName, ready: bool| match leader {
+            _ if ready => Hearsay::Alive,
+            Some(leader) if leader.is_in(name.as_str()) => Hearsay::Alive,
+            // Before there is a cluster, nobody has a quorum, and each is missed.
+            _ if unfinished.is_some() || !formed => Hearsay::Missing,
+            _ => Hearsay::Nothing,
+        };
+        let silences: BTreeMap<MemberName, Silent> = pods
+            .iter()
+            .filter_map(|(name, (run, ready))| match observed.members.get(name)? {
+                SeenMember::Known(_) => {
+                    memory.heard(name, *run, now);
+                    None
                 }
-                Some(Err(why)) => SeenMember::Unknown { why, silent_for: memory.silent_for(&name, run, now) },
-                None => {
-                    let why = "its container does not run".to_owned();
-                    SeenMember::Unknown { why, silent_for: memory.silent_for(&name, run, now) }
+                SeenMember::Unknown { .. } => {
+                    Some((name.clone(), memory.silent(name, *run, hearsay(name, *ready), now)))
                 }
-            };
-            members.insert(name, seen);
+            })
+            .collect();
+        observed.stalled = memory.stalled_for(unfinished.as_ref(), now);
+        for (name, silent) in silences {
+            if let Some(SeenMember::Unknown { silent_for, gone_for, .. }) = observed.members.get_mut(&name) {
+                (*silent_for, *gone_for) = (silent.silent_for, silent.gone_for);
+            }
         }
-        observed.members = members;
-        let unfinished = unfinished(&observed.members, planner::member_list(observed));
-        observed.stalled = memory.stalled_for(&unfinished, now);
     }
 }
 
-/// The listed members that are no voters yet, have never started, or do not reach the quorum that others read through; each with how
-/// far it has come.
+/// The listed members that are no voters yet, have never started, or reach neither the quorum that others read through nor clients; each
+/// with how far it has come.
 fn unfinished(
     members: &BTreeMap<MemberName, SeenMember>,
-    newest: Option<&Answer>,
+    list: &Answer,
+    is_ready: impl Fn(&MemberName) -> bool,
 ) -> BTreeMap<MemberId, (ListedMember, u64)> {
     let answers = || members.values().filter_map(SeenMember::answer);
-    let listed = newest.into_iter().flat_map(|answer| &answer.members);
-    let cut_off = |id: MemberId| answers().any(|answer| answer.member_id == id && !answer.linearizable);
-    listed
+    let cut_off = |id: MemberId| {
+        let is_cut_off = |answer: &Answer| answer.member_id == id && !answer.linearizable;
+        members.iter().any(|(name, seen)| seen.answer().is_some_and(is_cut_off) && !is_ready(name))
+    };
+    list.members
+        .iter()
         .filter(|member| member.learner || member.name.is_none() || cut_off(member.id))
         .map(|member| {
             let own = answers().find(|answer| answer.member_id == member.id);
@@ -306,15 +335,14 @@ mod tests {
             answer.members = [1, 2].map(listed).to_vec();
             (format!("a-{id}").parse().unwrap(), SeenMember::Known(answer))
         };
-        let ids = |second| {
+        let ids = |second, ready| {
             let members = [member(1, true), member(2, second)].into();
             let (_, first) = member(1, true);
-            unfinished(&members, first.answer()).into_keys().collect::<Vec<_>>()
+            unfinished(&members, first.answer().unwrap(), |_| ready).into_keys().collect::<Vec<_>>()
         };
-        assert_eq!(ids(true), []);
-        assert_eq!(ids(false), [MemberId(2)]);
-        let members = [member(1, false), member(2, false)].into();
-        assert!(unfinished(&members, None).is_empty(), "nobody knows better");
+        assert_eq!(ids(true, false), []);
+        assert_eq!(ids(false, false), [MemberId(2)]);
+        assert_eq!(ids(false, true), [], "Kubernetes finds that it serves");
     }
 
     #[test]

@@ -171,6 +171,54 @@ async fn pods_that_come_later_than_anybody_waits_for_are_those_of_their_members(
     }
 }
 
+/// Events that come too late, or fail, or may not be written: what happened is told all the same, once, or nobody is kept from anything.
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_told_is_told_later_and_once() {
+    let events = |asked: &Asked| {
+        asked.method == Method::POST && asked.target().is_some_and(|target| target.kind == kinds::EVENTS)
+    };
+    let late: Slow =
+        Arc::new(move |asked| if events(asked) { Duration::from_secs(8) } else { Duration::ZERO });
+    let refuse = |code, reason: &'static str| -> Refuse {
+        Arc::new(move |asked| events(asked).then(|| answer::failure(code, reason, "no", Value::Null)))
+    };
+    let failing = refuse(500, "InternalError");
+    let forbidden = refuse(403, "Forbidden");
+    for (title, slow, refuse, told) in [
+        ("late", Some(late), None, 1),
+        ("failing", None, Some(failing), 1),
+        ("forbidden", None, Some(forbidden), 0),
+    ] {
+        let mut world = World::new();
+        world.operate(None, |client| client);
+        (CREATE.script)(&world).await;
+        sleep(LATE).await;
+        world.server.slow(slow);
+        world.server.refuse(refuse);
+        let lost = world.delete_a_pod_behind_its_back();
+        sleep(TROUBLE).await;
+        (HEAL.goal)(&world).unwrap_or_else(|why| panic!("{title}: {why}\n{}", world.story()));
+        world.server.slow(None);
+        world.server.refuse(None);
+        sleep(LATE).await;
+        let reasons: Vec<String> = world
+            .server
+            .store()
+            .lock()
+            .of(kinds::EVENTS)
+            .map(|(_, event)| {
+                let about = event["message"].as_str().is_some_and(|message| message.contains(&lost));
+                format!("{} {about}", event["reason"].as_str().unwrap_or_default())
+            })
+            .collect();
+        for reason in ["Replacing Dead Member true", "Member Removed true"] {
+            let times = reasons.iter().filter(|seen| *seen == reason).count();
+            assert_eq!(times, told, "{title}: {reason} in {reasons:?}\n{}", world.story());
+        }
+        assert_eq!(twice(&world), Vec::<String>::new(), "{title}\n{}", world.story());
+    }
+}
+
 /// A status that may not be written is tried less and less often.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_refused_is_no_reason_to_ask_all_the_time() {

@@ -65,6 +65,6 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
 /// A gate that is open.
 pub(crate) fn open_gate() -> (Gate, Leadership) {
     let leadership = Leadership::new(LEASE_DURATION);
-    leadership.renewed(tokio::time::Instant::now());
+    leadership.renewed(tokio::time::Instant::now(), false);
     (Gate::new(leadership.clone(), Arc::new(Metrics::new())), leadership)
 }

@@ -271,6 +271,9 @@ pub enum SeenMember {
         why: String,
         /// For how long now. A restart of the observer begins anew: later, never earlier.
         silent_for: Duration,
+        /// For how long others have done without it: not the time in which Kubernetes found it ready, its peers followed it, nobody had a
+        /// quorum, or nobody looked.
+        gone_for: Duration,
     },
 }
 
@@ -328,6 +331,12 @@ impl ListedMember {
     #[must_use]
     pub fn is_at(&self, url: &launch::PeerUrl) -> bool {
         self.peer_urls.iter().map(String::as_str).eq([url.as_str()])
+    }
+
+    /// Whether people call it this: by its pod's name, its own, or its ID.
+    #[must_use]
+    pub fn is_called(&self, title: &str) -> bool {
+        self.is_in(title) || self.name.as_deref() == Some(title) || self.id.to_string() == title
     }
 
     /// Whether it has an address of the pod of this name.

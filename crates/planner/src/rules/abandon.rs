@@ -93,27 +93,25 @@ fn loss(situation: &Situation<'_>, member: &MemberName) -> Option<String> {
 /// A member that has started as far as anybody knows, or whose node does not tell, and that has said nothing for minutes. That it
 /// waits for its next start (in back-off) changes nothing: on a node that is gone that never comes.
 fn silence(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Option<String> {
-    let Some(SeenMember::Unknown { silent_for, .. }) = situation.observed.members.get(member) else {
+    let Some(SeenMember::Unknown { gone_for, .. }) = situation.observed.members.get(member) else {
         return None;
     };
     let unheard_of = pod.ready == Readiness::Unknown && pod.node.is_some();
-    let lost = (pod.may_have_started() || unheard_of) && !pod.is_ready() && *silent_for >= SILENCE;
-    lost.then(|| format!("it has not answered for {} minutes", silent_for.as_secs() / 60))
+    let lost = (pod.may_have_started() || unheard_of) && !pod.is_ready() && *gone_for >= SILENCE;
+    lost.then(|| format!("it has not answered for {} minutes", gone_for.as_secs() / 60))
 }
 
 /// A pod that a node has taken and that comes no further, without a word about why. That is what is left of one whose node died
 /// after its kubelet had first told of it: Kubernetes turns `Ready` to False where it was True and changes nothing else, members
 /// tolerate such nodes, so nobody deletes it, and we may not look at nodes. A slow pull looks the same; so this takes long.
 fn stuck(situation: &Situation<'_>, pod: &SeenPod, member: &MemberName) -> Option<String> {
-    let Some(SeenMember::Unknown { silent_for, .. }) = situation.observed.members.get(member) else {
+    let Some(SeenMember::Unknown { gone_for, .. }) = situation.observed.members.get(member) else {
         return None;
     };
     let node = pod.node.as_ref().filter(|_| pod.phase == PodPhase::Pending && !pod.may_have_started())?;
     let unexplained = members::waiting_of(pod).is_some_and(|waiting| waiting.passes);
-    let lost = unexplained && *silent_for >= patience(situation.view.birth?);
-    lost.then(|| {
-        format!("nothing has run in its pod on node {node} for {} minutes", silent_for.as_secs() / 60)
-    })
+    let lost = unexplained && *gone_for >= patience(situation.view.birth?);
+    lost.then(|| format!("nothing has run in its pod on node {node} for {} minutes", gone_for.as_secs() / 60))
 }
 
 fn patience(birth: &Birth) -> Duration {
@@ -265,7 +263,8 @@ mod tests {
         world.pod(0).node = Some("node".to_owned());
         world.pod(0).ready = Readiness::NotReady;
         let mut silent = |silent_for| {
-            let unknown = SeenMember::Unknown { why: "no answer".to_owned(), silent_for };
+            let unknown =
+                SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for: silent_for };
             world.observed.members.insert(name.clone(), unknown);
             abandons(&world)
         };

@@ -33,10 +33,12 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     }
     match membership.joining() {
         Some(seat) => {
-            // No event tells that a learner has caught up: it is not ready before it votes.
+            // No event tells that a learner has caught up: it is not ready before it votes. That of somebody else is none of our business.
             let comes_on = Membership::stalled_for(situation.observed, seat.listed.id) < BRISK;
             let pause = if comes_on { JOINING.0 } else { JOINING.1 };
-            decision.look_again(after(situation.observed.now, pause));
+            if seat.name.is_some() {
+                decision.look_again(after(situation.observed.now, pause));
+            }
             help(situation, membership, seat, decision);
         }
         None => add(situation, membership, decision),

@@ -9,7 +9,6 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use api::{Event, Reason};
-use launch::LaunchOrder;
 
 use super::{Decision, Flow, Situation, after};
 use crate::{
@@ -22,7 +21,7 @@ use crate::{
 
 /// How long a member that joins may come no further before another one is tried in its place.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_mins(10);
-/// How long a member that somebody else added may take to start.
+/// How long a voter that somebody else added may take to start.
 const UNKNOWN_PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
@@ -37,7 +36,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
             Verdict::Leaves(leaving) => leaving,
         };
         if seat.is_voter() && !membership.can_lose(seat) {
-            let (member, why) = (seat.title(), words(&leaving));
+            let (member, why) = (seat.title(), leaving.in_words());
             decision.wait(Waiting::blocked(Reason::RemovalRisky { member, why }));
             continue;
         }
@@ -65,10 +64,10 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
         Fate::Unmade if name_is_taken(situation, seat) => {
             Verdict::Leaves(Leaving::NotJoined("its name is in use".to_owned()))
         }
-        Fate::Unknown if stalled >= UNKNOWN_PATIENCE => Verdict::Leaves(Leaving::Unknown),
+        Fate::Unknown if stalled >= unknown_patience(situation, seat) => Verdict::Leaves(Leaving::Unknown),
         Fate::Unknown => Verdict::Waits(
             Waiting::passing(Reason::UnknownMember { member: seat.title() })
-                .until(until(UNKNOWN_PATIENCE, stalled)),
+                .until(until(unknown_patience(situation, seat), stalled)),
         ),
         Fate::Disowned(owner) => {
             let (pod, owner) = (seat.title(), owner.clone());
@@ -91,9 +90,15 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
             let reason = Reason::WaitingForMemberJoined { member: seat.title() };
             Verdict::Waits(Waiting::passing(reason).until(until(JOIN_PATIENCE, stalled)))
         }
-        Fate::Silent { why, silent_for } => silent(situation, membership, seat, why, *silent_for),
+        Fate::Silent { why, gone_for } => silent(situation, membership, seat, why, *gone_for),
         Fate::Unmade | Fate::Healthy => Verdict::Stays,
     }
+}
+
+/// How long a member that somebody else added may take to start. A voter that never starts costs the cluster the loss of another; a learner
+/// costs nothing.
+fn unknown_patience(situation: &Situation<'_>, seat: &Seat<'_>) -> Duration {
+    if seat.is_voter() { UNKNOWN_PATIENCE } else { situation.desired.grace.max(UNKNOWN_PATIENCE) }
 }
 
 /// A voter that may come back. Whom Kubernetes finds ready, or the others follow, is alive, whatever we can reach.
@@ -102,19 +107,19 @@ fn silent(
     membership: &Membership<'_>,
     seat: &Seat<'_>,
     why: &str,
-    silent_for: Duration,
+    gone_for: Duration,
 ) -> Verdict {
     let alive = seat.pod.is_some_and(crate::SeenPod::is_ready) || membership.is_leader(seat);
     let grace = situation.desired.grace;
     if alive {
         return Verdict::Stays;
     }
-    if silent_for >= grace {
-        let minutes = silent_for.as_secs() / 60;
+    if gone_for >= grace {
+        let minutes = gone_for.as_secs() / 60;
         return Verdict::Leaves(Leaving::Overdue(format!("it has not served for {minutes} minutes: {why}")));
     }
     let reason = Reason::WaitingForMemberBack { member: seat.title(), why: why.to_owned() };
-    let until = after(situation.observed.now, grace.saturating_sub(silent_for));
+    let until = after(situation.observed.now, grace.saturating_sub(gone_for));
     Verdict::Waits(Waiting::passing(reason).until(until))
 }
 
@@ -131,13 +136,8 @@ fn is_told_of_others(membership: &Membership<'_>, seat: &Seat<'_>) -> bool {
     let OrderSeen::Order(order) = &pod.order else { return false };
     let ended = etcd.last_end.is_some() || matches!(etcd.state, ContainerState::Terminated(_));
     let listed = membership.list.members.iter().flat_map(|member| &member.peer_urls).map(String::as_str);
-    ended && seat.listed.name.is_none() && addresses(order) != listed.collect()
-}
-
-/// The addresses of all members that an order tells of.
-fn addresses(order: &LaunchOrder) -> BTreeSet<&str> {
-    let lists = order.argv.iter().filter_map(|flag| flag.strip_prefix("--initial-cluster="));
-    lists.flat_map(|list| list.split(',')).filter_map(|entry| Some(entry.split_once('=')?.1)).collect()
+    let told: BTreeSet<&str> = order.initial_cluster().map(|(_, address)| address).collect();
+    ended && seat.listed.name.is_none() && told != listed.collect()
 }
 
 fn name_is_taken(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
@@ -174,15 +174,6 @@ pub(super) fn remove(
     decision.act = vec![Step::RemoveMember { basis, member, id, because }];
 }
 
-/// Why it leaves, for people.
-fn words(leaving: &Leaving) -> String {
-    match leaving {
-        Leaving::Lost(why) | Leaving::Overdue(why) | Leaving::NotJoined(why) => why.clone(),
-        Leaving::Unknown => "somebody added it, and it never started".to_owned(),
-        Leaving::Surplus => "the spec asks for fewer".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +197,14 @@ mod tests {
 
     #[test]
     fn a_member_whose_data_is_gone_is_removed_at_once() {
-        let table: [(&str, Change); 6] = [
+        let table: [(&str, Change); 7] = [
+            ("its pod is being deleted on a node that is gone: its data goes as soon as that is back", |w| {
+                let pod = w.pod(1);
+                pod.deleting = true;
+                pod.ready = Readiness::NotReady;
+                pod.node = Some("node".to_owned());
+                w.silence(1, Duration::ZERO);
+            }),
             ("its pod is gone", |w| w.drop_pod(1)),
             ("its pod is being deleted", |w| w.pod(1).deleting = true),
             ("its pod was evicted", |w| w.pod(1).phase = PodPhase::Failed),
@@ -235,17 +233,11 @@ mod tests {
 
     #[test]
     fn a_member_that_may_come_back_is_given_its_time() {
-        let table: [(&str, Change); 4] = [
+        let table: [(&str, Change); 3] = [
             ("it is silent", |_| ()),
             ("its node is gone", |w| w.pod(1).ready = Readiness::Unknown),
             ("it crashes again and again", |w| {
                 w.pod(1).containers = vec![container(waiting("CrashLoopBackOff", "back-off"))];
-            }),
-            ("it cannot be deleted, because its node is gone", |w| {
-                let pod = w.pod(1);
-                pod.deleting = true;
-                pod.ready = Readiness::Unknown;
-                pod.node = Some("node".to_owned());
             }),
         ];
         for (title, change) in table {

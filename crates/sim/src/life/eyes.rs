@@ -145,7 +145,7 @@ impl Eyes {
         };
         seen.ended = (slot.stage == Stage::Failed).then(|| "Evicted".to_owned());
         seen.ready = match slot {
-            _ if slot.has(Mark::NodeLost) => Readiness::Unknown,
+            _ if slot.has(Mark::NodeLost) => Readiness::NotReady,
             _ if serves(state, slot) => Readiness::Ready,
             _ => Readiness::NotReady,
         };
@@ -197,7 +197,7 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
             SeenMember::Known(answer(id))
         } else {
             let silent_for = if glance.memory.silent & id.bit() != 0 { LONG } else { Duration::ZERO };
-            SeenMember::Unknown { why: "no answer".to_owned(), silent_for }
+            SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for: silent_for }
         };
         Some((cast.member(id)?.clone(), seen))
     });
