@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{ResourceExt, api::ListParams};
 use testbed::kit::TestNamespace;
 
@@ -16,12 +16,11 @@ pub fn restarts(pod: &Pod) -> i32 {
 /// Whether all containers of a pod have been started, once at least.
 #[must_use]
 pub fn is_started(pod: &Pod) -> bool {
+    let has_ended =
+        |it: &ContainerStatus| it.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
+    let has_run = |it: &ContainerStatus| it.started == Some(true) || it.restart_count > 0 || has_ended(it);
     let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    containers.is_some_and(|containers| {
-        containers
-            .iter()
-            .all(|it| it.started == Some(true) || it.restart_count > 0 || it.last_state.is_some())
-    })
+    containers.is_some_and(|containers| containers.iter().all(has_run))
 }
 
 /// The node of a pod.

@@ -35,9 +35,9 @@ const REPORTED: Duration = Duration::from_secs(10);
 /// The most that one look adds to the time for which something has been as it is. Nobody knows what was while nobody looked.
 const UNSEEN: Duration = Duration::from_secs(30);
 
-/// How long a pod may take to appear after it was asked for: an API server asks webhooks, each of which may take up to half a minute, and
-/// does not end with the question that it was asked.
-const LATE: Duration = Duration::from_secs(35);
+/// How long a write may take to land after nobody waits for it any more: an API server asks webhooks, each of which may take up to half a
+/// minute, and does not end with the question that it was asked.
+pub const LATE: Duration = Duration::from_secs(35);
 /// How many Events wait to be told. Of more, the oldest are forgotten: the status says how things are.
 const UNSENT: usize = 50;
 /// How long an object must stay as it was made before it counts as settled with whoever undid that.
@@ -87,10 +87,12 @@ pub struct Memory {
     unmade: BTreeSet<MemberName>,
     /// The names for which a pod was asked for without an answer, and when.
     awaited: BTreeMap<MemberName, Instant>,
-    /// What is to be told of changes of which nobody knows yet whether they happened.
-    pub untold: Vec<Event>,
+    /// What is to be told of changes of which nobody knows yet whether they happened, and since when.
+    pub untold: Vec<(Event, Instant)>,
     /// What could not be told yet.
     pub unsent: VecDeque<CoreEvent>,
+    /// How often in a row that was tried in vain.
+    pub sent_in_vain: u32,
     /// What was refused.
     refusals: Vec<RefusedObject>,
     /// What was put right, by kind and name.
@@ -208,6 +210,12 @@ impl Memories {
     #[must_use]
     pub fn of(&self, key: &Key) -> Arc<Slot> {
         Arc::clone(self.slots().entry(key.clone()).or_default())
+    }
+
+    /// What is remembered of each cluster.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Key, Arc<Slot>)> {
+        self.slots().iter().map(|(key, slot)| (key.clone(), Arc::clone(slot))).collect()
     }
 
     /// Something happened to an object of this cluster.

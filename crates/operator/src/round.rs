@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use api::{EtcdCluster, EtcdClusterStatus, Event, Reason, condition, scope::Scope};
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event as CoreEvent;
 use kube::Client;
 use planner::{Desired, ListedMember, Observed, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use crate::{
     clock::Clock,
     gate::Gate,
     leader::{Leadership, RETRY_PERIOD},
-    memory::{Key, Memories, Memory, Settled},
+    memory::{Key, LATE, Memories, Memory, Settled},
     metrics::{ClusterFigures, ClusterLabels, MemberChanged, Metrics},
     observe::{self, Observation, ObserveError, Observer},
     report::Reporter,
@@ -29,8 +30,8 @@ const PATIENCE: u32 = 3;
 const COMPLETE: Duration = Duration::from_mins(5);
 /// When nothing else says when, the cluster is looked at again after this time.
 const SAFETY_NET: Duration = Duration::from_mins(1);
-/// When it is tried again to tell what could not be told.
-const UNTOLD: Duration = Duration::from_secs(5);
+/// When it is tried again to tell what could not be told, at first.
+const UNTOLD: Duration = Duration::from_secs(2);
 /// The shortest and the longest time until a round is repeated that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
@@ -180,12 +181,18 @@ impl Context {
     ) -> (Ended, &'static str) {
         let done = matches!(acted, Acted::Nothing | Acted::Done | Acted::DoneRisky);
         let mut untold = std::mem::take(&mut memory.untold);
-        untold.retain(|event| !plan.events.contains(event));
+        untold.retain(|(event, _)| !plan.events.contains(event));
         let (mut events, mut open) = of_before(&observation.observed, untold);
         // What was not done may have happened all the same.
-        if done { &mut events } else { &mut open }.extend(plan.events.iter().cloned());
+        let planned = plan.events.iter().cloned();
+        if done {
+            events.extend(planned);
+        } else {
+            open.extend(planned.map(|event| (event, Instant::now())));
+        }
         memory.untold = open;
-        self.tell_events(&observation.resource, &events, memory).await;
+        let events = events.iter().map(|event| self.reporter.event(&observation.resource, event));
+        self.tell_events(events.collect(), memory).await;
         match acted {
             Acted::NotLeading => return (Ended::NotLeading, "failed"),
             Acted::DoneRisky => {
@@ -216,10 +223,8 @@ impl Context {
             return (Ended::Failed, "failed");
         }
         memory.stumbles = 0;
-        let mut wait = wait_of(plan, self.clock.now());
-        if !memory.unsent.is_empty() {
-            wait = wait.min(UNTOLD);
-        }
+        let wait = wait_of(plan, self.clock.now());
+        let wait = self.tell_unsent(memory).await.map_or(wait, |again| wait.min(again));
         // Who waits for an object looks at it each time: its event may go missing, and the status would say for minutes what is past.
         if acted == Acted::Nothing && plan.waiting.is_empty() && memory.unsent.is_empty() {
             memory.settled = Some(Settled { observation, at: Instant::now() });
@@ -227,12 +232,22 @@ impl Context {
         (Ended::Settled(wait), "settled")
     }
 
-    /// Tells what happened, and what could not be told before.
-    async fn tell_events(&self, resource: &EtcdCluster, events: &[Event], memory: &mut Memory) {
-        let new = events.iter().map(|event| self.reporter.event(resource, event));
-        let all: Vec<_> = memory.unsent.drain(..).chain(new).collect();
-        let told = join_all(all.iter().map(|event| self.reporter.tell(event))).await;
-        memory.not_told(all.into_iter().zip(told).filter(|(_, told)| !told).map(|(event, _)| event));
+    /// Tells what happened.
+    async fn tell_events(&self, events: Vec<CoreEvent>, memory: &mut Memory) {
+        let told = join_all(events.iter().map(|event| self.reporter.tell(event))).await;
+        memory.not_told(events.into_iter().zip(told).filter(|(_, told)| !told).map(|(event, _)| event));
+    }
+
+    /// Tells what could not be told before. When to try again what cannot be told now either.
+    async fn tell_unsent(&self, memory: &mut Memory) -> Option<Duration> {
+        let unsent = memory.unsent.drain(..).collect();
+        self.tell_events(unsent, memory).await;
+        if memory.unsent.is_empty() {
+            memory.sent_in_vain = 0;
+            return None;
+        }
+        memory.sent_in_vain = memory.sent_in_vain.saturating_add(1);
+        Some(UNTOLD.saturating_mul(1 << memory.sent_in_vain.min(10)).min(SAFETY_NET))
     }
 
     /// Says that the cluster could not be looked at, unless that is new: what the status said before need not hold any more.
@@ -303,6 +318,15 @@ impl Context {
         BACKOFF.1
     }
 
+    /// Tells no figures any more: whoever leads now does.
+    pub async fn follow(&self) {
+        for (key, slot) in self.memories.all() {
+            if let Some(figures) = slot.memory.lock().await.figures.take() {
+                self.metrics.forget(&labels(&key), &figures);
+            }
+        }
+    }
+
     /// Forgets the clusters that are gone.
     pub async fn forget(&self, exists: impl Fn(&Key) -> bool) {
         for (key, slot) in self.memories.keep(exists) {
@@ -326,12 +350,14 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
     done
 }
 
-/// Of what was to be told after an earlier round: what has happened, and what has not yet, or nobody can say of. What is planned again is
-/// told by that plan.
-fn of_before(observed: &Observed, untold: Vec<Event>) -> (Vec<Event>, Vec<Event>) {
+/// Of what was to be told after an earlier round: what has happened, and what may yet. What is planned again is told by that plan.
+fn of_before(observed: &Observed, mut untold: Vec<(Event, Instant)>) -> (Vec<Event>, Vec<(Event, Instant)>) {
     let Some(list) = planner::member_list(observed) else { return (Vec::new(), untold) };
     let has_pod = |member: &str| observed.own_pods().any(|pod| pod.name == member);
-    untold.into_iter().partition(|event| happened(&list.members, event, has_pod))
+    let told = untold.extract_if(.., |(event, _)| happened(&list.members, event, has_pod));
+    let told = told.map(|(event, _)| event).collect();
+    untold.retain(|(_, since)| since.elapsed() < LATE);
+    (told, untold)
 }
 
 /// Whether the members are what this tells of.

@@ -210,8 +210,10 @@ async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) 
     loop {
         let leads = timeout(SWEEP, changes.next()).await.map_or(Some(true), |leads| leads);
         let Some(leads) = leads else { return };
-        let exists = |key: &Key| store.get(&ObjectRef::new(&key.name).within(&key.namespace)).is_some();
-        context.forget(|key| leads && exists(key)).await;
+        if !leads {
+            context.follow().await;
+        }
+        context.forget(|key| store.get(&ObjectRef::new(&key.name).within(&key.namespace)).is_some()).await;
     }
 }
 

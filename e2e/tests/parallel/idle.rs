@@ -14,6 +14,8 @@ use testbed::kit::{TestNamespace, audit::AuditEntry, in_namespace};
 
 /// How often it is looked for a while without a write.
 const WINDOWS: usize = 5;
+/// How many reports a busy machine may be good for until then.
+const TOLERATED: usize = 8;
 
 /// Gives every member of the cluster `changed` a container, a label, an annotation and a toleration more, as many companies do.
 /// `IMAGE` stands for the client's.
@@ -82,13 +84,16 @@ async fn an_idle_cluster_costs_no_writes_not_even_where_somebody_changed_its_pod
         tokio::time::sleep(Duration::from_secs(10)).await;
         // A busy machine has a member late now and then, and that is said. Somebody who writes without a reason does it all the time.
         let mut said = Vec::new();
+        let mut quiet = false;
         for _ in 0..WINDOWS {
-            said = status_writes(&ns).await?;
-            if said.is_empty() {
+            let now = status_writes(&ns).await?;
+            quiet = now.is_empty();
+            said.extend(now);
+            if quiet {
                 break;
             }
         }
-        ensure!(said.is_empty(), "{said:?}");
+        ensure!(quiet && said.len() <= TOLERATED, "{said:?}");
         ensure!(is_changed(&ns, "changed").await?, "what somebody added is not there any more");
         policy::remove(&ns, &policy).await
     })

@@ -17,7 +17,7 @@ use crate::gate::{Failure, Gate};
 /// How long a call about the Lease may take: an API server that is slow, or whose answer is lost once, costs nobody the lead.
 const LIMIT: Duration = Duration::from_secs(5);
 /// For how long it is tried to give the Lease back.
-const FAREWELL: Duration = Duration::from_secs(10);
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Runs for office, and stays in it.
 pub struct Elector {
@@ -30,6 +30,8 @@ pub struct Elector {
     owner: Option<OwnerReference>,
     view: View,
     held: Option<Lease>,
+    /// When the Lease became ours for the time of leading that goes on, as it says itself. Another moment is another time.
+    acquired: Option<MicroTime>,
 }
 
 impl Elector {
@@ -42,7 +44,7 @@ impl Elector {
         me: String,
         owner: Option<OwnerReference>,
     ) -> Self {
-        Self { api, gate, leadership, me, owner, view: View::new(Instant::now()), held: None }
+        Self { api, gate, leadership, me, owner, view: View::new(Instant::now()), held: None, acquired: None }
     }
 
     /// Runs until it is stopped, and then gives the Lease back, so that the next leader need not wait.
@@ -78,9 +80,8 @@ impl Elector {
                 self.leadership.lost();
                 Ok(())
             }
-            Next::Create => self.write(None, false).await,
-            Next::Take => self.write(current, false).await,
-            Next::Renew => self.write(current, true).await,
+            Next::Create => self.write(None).await,
+            Next::Take | Next::Renew => self.write(current).await,
         }
     }
 
@@ -95,7 +96,7 @@ impl Elector {
         Ok(self.held.take())
     }
 
-    async fn write(&mut self, current: Option<Lease>, ours: bool) -> Result<(), Failure> {
+    async fn write(&mut self, current: Option<Lease>) -> Result<(), Failure> {
         let lease = self.claim(current.as_ref(), Timestamp::now());
         let sent = Instant::now();
         let params = PostParams::default();
@@ -108,6 +109,10 @@ impl Elector {
         match answer {
             Ok(lease) => {
                 self.view.saw(Some(record_of(&lease)), Instant::now());
+                let acquired = lease.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
+                // A claim whose answer was lost is found our own, too, but somebody else led before it.
+                let ours = acquired.is_some() && acquired == self.acquired;
+                self.acquired = acquired;
                 self.held = Some(lease);
                 if self.leadership.unrenewed_for().is_none() {
                     info!(identity = %self.me, "this process leads");
@@ -148,14 +153,18 @@ impl Elector {
     async fn release(&mut self) {
         let leads = self.leadership.term().is_some();
         self.leadership.lost();
-        let begun = Instant::now();
-        while leads && begun.elapsed() < FAREWELL {
-            match self.give_back().await {
-                Ok(()) => return,
-                // The answer may be all that was lost: the Lease is read again.
-                Err(failure) => warn!(%failure, "the Lease could not be given back"),
+        if !leads {
+            return;
+        }
+        let given_back = async {
+            // The answer may be all that was lost: the Lease is read again.
+            while let Err(failure) = self.give_back().await {
+                warn!(%failure, "the Lease could not be given back");
+                sleep(FAREWELL / 10).await;
             }
-            sleep(FAREWELL / 10).await;
+        };
+        if timeout(FAREWELL, given_back).await.is_err() {
+            warn!("the Lease is left to run out");
         }
     }
 

@@ -66,7 +66,7 @@ impl Heard {
         let leader = list.and_then(|list| list.members.iter().find(|member| Some(member.id) == list.leader));
         let hearsay = |name: &MemberName, ready: bool| match leader {
             _ if ready => Hearsay::Alive,
-            Some(leader) if leader.is_in(name.as_str()) => Hearsay::Alive,
+            Some(leader) if formed && leader.is_in(name.as_str()) => Hearsay::Alive,
             // Before there is a cluster, nobody has a quorum, and each is missed.
             _ if unfinished.is_some() || !formed => Hearsay::Missing,
             _ => Hearsay::Nothing,
