@@ -11,8 +11,10 @@
 mod cluster;
 
 use std::{
+    collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
+    sync::Mutex,
 };
 
 pub use cluster::{Cluster, Process, VERSIONS, cause, eventually, id_of, leader};
@@ -43,8 +45,14 @@ pub fn free_port() -> u16 {
     free_address().port()
 }
 
-/// That address, with a port that is free now.
+/// That address, with a port that is free now and was not asked for before: the kernel gives the same one twice, now and then.
 #[must_use]
 pub fn free_address() -> SocketAddr {
-    TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let address = TcpListener::bind((own_address(), 0)).unwrap().local_addr().unwrap();
+        if GIVEN.lock().unwrap().insert(address.port()) {
+            return address;
+        }
+    }
 }

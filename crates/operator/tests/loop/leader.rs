@@ -19,10 +19,27 @@ use tokio::{sync::oneshot, task::JoinHandle, time::advance};
 
 type Stored = Arc<Mutex<Option<Value>>>;
 
+/// What is wrong with the way to the API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trouble {
+    #[default]
+    None,
+    /// Nothing gets through.
+    Away,
+    /// What is written gets through, and nobody hears of it.
+    AnswersLost,
+}
+
+type Way = Arc<Mutex<Trouble>>;
+
 /// An API server with room for one Lease.
-fn lease_server(stored: &Stored) -> Client {
-    let stored = Arc::clone(stored);
+fn lease_server(stored: &Stored, way: &Way) -> Client {
+    let (stored, way) = (Arc::clone(stored), Arc::clone(way));
     server(move |asked: &Asked| {
+        let trouble = *way.lock().unwrap();
+        if trouble == Trouble::Away {
+            return failure(500, "InternalError", "away");
+        }
         let mut stored = stored.lock().unwrap();
         let version = |value: &Option<Value>| {
             value.as_ref().map(|lease| lease["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
@@ -41,24 +58,26 @@ fn lease_server(stored: &Stored) -> Client {
         }
         written["metadata"]["resourceVersion"] = json!(next.to_string());
         *stored = Some(written.clone());
-        (200, written)
+        if trouble == Trouble::AnswersLost { failure(500, "InternalError", "lost") } else { (200, written) }
     })
     .0
 }
 
 struct Candidate {
     leadership: Leadership,
+    way: Way,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 fn run(name: &str, stored: &Stored) -> Candidate {
-    let api: Api<Lease> = Api::namespaced(lease_server(stored), "n");
+    let way = Way::default();
+    let api: Api<Lease> = Api::namespaced(lease_server(stored, &way), "n");
     let leadership = Leadership::new(LEASE_DURATION);
     let gate = Gate::new(leadership.clone(), Arc::new(Metrics::new()));
     let (stop, stopped) = oneshot::channel();
     let elector = Elector::new(api, gate, leadership.clone(), name.to_owned(), None);
-    Candidate { leadership, stop, task: tokio::spawn(elector.run(async { drop(stopped.await) })) }
+    Candidate { leadership, way, stop, task: tokio::spawn(elector.run(async { drop(stopped.await) })) }
 }
 
 async fn pass(seconds: u64) {
@@ -117,5 +136,51 @@ async fn of_two_that_start_together_one_leads() {
     for _ in 0..20 {
         pass(1).await;
         assert_eq!(both.iter().filter(|one| one.leadership.term().is_some()).count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_cut_off_goes_on_with_its_time_if_nobody_led_meanwhile_and_begins_another_if_somebody_did()
+ {
+    let stored = Stored::default();
+    let first = run("first", &stored);
+    pass(1).await;
+    assert_eq!(first.leadership.term(), Some(1));
+    *first.way.lock().unwrap() = Trouble::Away;
+    pass(14).await;
+    assert!(!first.leadership.is_held(), "it gave itself up");
+    *first.way.lock().unwrap() = Trouble::None;
+    pass(4).await;
+    assert_eq!(first.leadership.term(), Some(1), "nobody else has led");
+
+    let second = run("second", &stored);
+    *first.way.lock().unwrap() = Trouble::Away;
+    pass(20).await;
+    assert_eq!((holder(&stored).as_str(), second.leadership.term()), ("second", Some(1)));
+    second.task.abort();
+    // Its own claim gets through, and it hears of it only when it looks again.
+    *first.way.lock().unwrap() = Trouble::AnswersLost;
+    while holder(&stored) != "first" {
+        pass(1).await;
+    }
+    *first.way.lock().unwrap() = Trouble::None;
+    pass(4).await;
+    assert_eq!(first.leadership.term(), Some(2), "somebody else has led");
+    drop((first.stop, second.stop));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_given_back_also_if_the_first_answer_is_lost() {
+    for trouble in [Trouble::AnswersLost, Trouble::Away] {
+        let stored = Stored::default();
+        let first = run("first", &stored);
+        pass(1).await;
+        *first.way.lock().unwrap() = trouble;
+        first.stop.send(()).unwrap();
+        pass(1).await;
+        *first.way.lock().unwrap() = Trouble::None;
+        pass(5).await;
+        assert_eq!(holder(&stored), "", "{trouble:?}");
+        assert!(first.task.is_finished());
     }
 }
