@@ -272,6 +272,20 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_member_whose_pod_has_lost_all_its_marks_is_given_its_time_too() {
+        let mut world = World::formed();
+        world.desired = crate::fixture::desired_of(r#"{"size": 4}"#);
+        world.join("http://example-newnewnew1.example.default.svc:2380", false);
+        let pod = world.observed.pods.last_mut().unwrap();
+        (pod.order, pod.attempt, pod.ready) = (OrderSeen::Missing, None, Readiness::NotReady);
+        let (silent_for, gone_for) = (Duration::ZERO, Duration::ZERO);
+        let silent = crate::SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for };
+        world.observed.members.insert("example-newnewnew1".parse().unwrap(), silent);
+        assert_eq!(removed(&world), None);
+        assert!(world.waits().contains(&"WaitingForMemberBack"), "{:?}", world.waits());
+    }
+
+    #[test]
     fn whom_we_cannot_reach_and_others_can_is_not_removed() {
         let mut ready = World::formed();
         ready.silence(1, Duration::from_hours(9));

@@ -188,6 +188,24 @@ fn members_that_come_and_go_are_told_in_the_classic_words_and_lost_ones_in_a_con
 }
 
 #[test]
+fn whom_somebody_else_added_is_no_scaling_and_what_is_tried_is_not_called_settled() {
+    let mut world = World::formed();
+    world.list(9, None, "http://elsewhere:2380", false);
+    assert_eq!(said(&world, ConditionType::Scaling), "");
+    assert_eq!(said(&world, ConditionType::Progressing), is("True", "UnknownMember"));
+    world.observed.stalled.insert(crate::MemberId(9), Duration::from_mins(1));
+    assert_eq!(said(&world, ConditionType::Progressing), is("True", "RemovingMember"));
+    let mut alone = World::formed_of(1);
+    alone.list(9, None, "http://elsewhere:2380", false);
+    alone.change_all(|answer| answer.linearizable = false);
+    alone.pod(0).ready = crate::Readiness::NotReady;
+    let status = status(&alone);
+    let available = condition::find(status.conditions.as_deref().unwrap(), ConditionType::Available).unwrap();
+    let message = available.message.clone().unwrap_or_default();
+    assert!(message.contains("only 1 of 2"), "{message}");
+}
+
+#[test]
 fn a_cluster_whose_pods_have_lost_their_owner_is_in_doubt_and_not_lost() {
     let mut world = World::formed();
     world.observed.members.clear();
