@@ -25,4 +25,5 @@ pub mod refusal;
 pub mod report;
 pub mod round;
 pub mod run;
+pub mod silence;
 pub mod watch;

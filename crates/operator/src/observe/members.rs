@@ -12,7 +12,10 @@ use launch::MemberName;
 use planner::{Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod};
 use tokio::time::{Instant, timeout};
 
-use crate::memory::{Hearsay, Memory, Run, Silent};
+use crate::{
+    memory::Memory,
+    silence::{Hearsay, Run, Silent},
+};
 
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -75,11 +78,11 @@ impl Heard {
             .iter()
             .filter_map(|(name, (run, ready))| match observed.members.get(name)? {
                 SeenMember::Known(_) => {
-                    memory.heard(name, *run, now);
+                    memory.silences.heard(name, *run, now);
                     None
                 }
                 SeenMember::Unknown { .. } => {
-                    Some((name.clone(), memory.silent(name, *run, hearsay(name, *ready), now)))
+                    Some((name.clone(), memory.silences.silent(name, *run, hearsay(name, *ready), now)))
                 }
             })
             .collect();
