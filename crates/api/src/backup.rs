@@ -22,7 +22,7 @@ use crate::{
     status = "EtcdBackupStatus",
     category = "etcd-operator",
     derive = "PartialEq",
-    doc = "EtcdBackup is a backup of an etcd cluster, taken once or at intervals, and kept in an object store.",
+    doc = "EtcdBackup is a backup of an etcd cluster, taken once or at intervals, and kept in an object store. This operator does not take backups yet, and says so in its status.",
     printcolumn(
         name = "Storage",
         type_ = "string",

@@ -27,7 +27,7 @@ use crate::{
     shortname = "etcd",
     category = "etcd-operator",
     derive = "PartialEq",
-    doc = "EtcdCluster is an etcd cluster that the operator creates, resizes, heals, upgrades and removes.",
+    doc = "EtcdCluster is an etcd cluster that the operator creates, resizes, heals and removes.",
     scale(
         spec_replicas_path = ".spec.size",
         status_replicas_path = ".status.size",
@@ -88,8 +88,9 @@ pub struct EtcdClusterSpec {
     #[x_kube(validation = rules::REPOSITORY)]
     pub repository: Option<String>,
 
-    /// The etcd version that the members should run, such as "3.6.14", with or without a leading "v". Changing it upgrades the cluster,
-    /// one member after another. Two-part versions such as 3.6 are numbers in YAML and name no release: write all three parts.
+    /// The etcd version that the members should run, such as "3.6.14", with or without a leading "v". Another version than that
+    /// of the running members is not carried out yet, and a condition says so. Two-part versions such as 3.6 are numbers in YAML
+    /// and name no release: write all three parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("default" = defaults::VERSION))]
     #[x_kube(validation = rules::VERSION)]
@@ -114,7 +115,8 @@ pub struct EtcdClusterSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodPolicy>,
 
-    /// TLS between members and towards clients. Without it all traffic is in plain text.
+    /// TLS between members and towards clients. Without it all traffic is in plain text. This operator does not support TLS yet: where it
+    /// is asked for, no member is started, and a condition says so.
     #[serde(rename = "TLS", skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsPolicy>,
 }

@@ -85,12 +85,9 @@ pub(crate) fn is_image(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(inner)
 }
 
-/// A URL that names a server and nothing else: no user, path, query or fragment.
-pub(crate) fn is_endpoint(text: &str, scheme_optional: bool) -> bool {
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let Some(rest) = rest.or_else(|| scheme_optional.then_some(text)) else {
-        return false;
-    };
+/// A URL, with or without a scheme, that names a server and nothing else: no user, path, query or fragment.
+pub(crate) fn is_endpoint(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")).unwrap_or(text);
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if let Some(bracketed) = rest.strip_prefix('[') {
         let Some((address, port)) = bracketed.split_once(']') else {

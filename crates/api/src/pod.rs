@@ -26,8 +26,9 @@ pub struct PodPolicy {
 
     /// Annotations for the pods. `etcd.version` and keys in the domain etcd.database.coreos.com are the operator's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("maxProperties" = 64))]
-    #[x_kube(validation = rules::ANNOTATIONS_RESERVED, validation = rules::ANNOTATIONS_VALID)]
+    // Tools keep whole documents in them.
+    #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 65536}))]
+    #[x_kube(validation = rules::ANNOTATIONS_RESERVED, validation = rules::ANNOTATIONS_VALID, validation = rules::ANNOTATIONS_SIZE)]
     pub annotations: Option<BTreeMap<String, String>>,
 
     /// Labels that a node must have for members to run on it.
@@ -77,13 +78,14 @@ pub struct PodPolicy {
     pub image_pull_policy: Option<String>,
 
     /// Environment variables of the etcd container, such as `ETCD_AUTO_COMPACTION_RETENTION`. Variables that would change a member's
-    /// identity, data directory, URLs, cluster or TLS are refused.
+    /// identity, data directory, URLs, cluster or TLS, or lead its traffic through a proxy, are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     #[x_kube(validation = rules::ENV_NAMES, validation = rules::ENV_RESERVED)]
     pub etcd_env: Option<Vec<EnvVar>>,
 
-    /// The claim that each member keeps its data on. Without it the data lives and dies with the pod.
+    /// The claim that each member keeps its data on. Without it the data lives and dies with the pod. This operator does not support
+    /// claims yet: where one is asked for, no member is started, and a condition says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::CLAIM_STORAGE, validation = rules::CLAIM_MODE, validation = rules::CLAIM_NAMESPACE)]
     pub persistent_volume_claim_spec: Option<PersistentVolumeClaimSpec>,

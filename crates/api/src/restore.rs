@@ -20,7 +20,7 @@ use crate::{
     status = "EtcdRestoreStatus",
     category = "etcd-operator",
     derive = "PartialEq",
-    doc = "EtcdRestore brings an etcd cluster back to the data of a backup. It has the name of the cluster.",
+    doc = "EtcdRestore brings an etcd cluster back to the data of a backup. It has the name of the cluster. This operator does not restore yet, and says so in its status.",
     printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.etcdCluster.name", description = "The cluster to restore"),
     printcolumn(name = "Storage", type_ = "string", json_path = ".spec.backupStorageType", description = "The kind of store"),
     printcolumn(name = "Succeeded", type_ = "boolean", json_path = ".status.succeeded", description = "Whether the restore succeeded"),

@@ -100,6 +100,9 @@ checks! {
     /// On `spec.pod.annotations`.
     ANNOTATIONS_VALID: "self.all(k, k.matches(r'^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))"
         => "pod annotations need keys like team or example.com/team";
+    /// On `spec.pod.annotations`. Kubernetes takes 256 KiB of them, which would be noticed when a pod is made, and some are ours.
+    ANNOTATIONS_SIZE: "self.map(k, size(k) + size(self[k])).sum() <= 65536"
+        => "pod annotations may have 65536 characters together";
     /// On `spec.pod.nodeSelector`.
     NODE_SELECTOR: "self.all(k, k.matches(r'^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self[k].matches(r'^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))"
         => "nodeSelector needs node labels: keys like disk or example.com/disk and values of at most 63 letters, digits, '-', '_' and '.'";
@@ -113,9 +116,9 @@ checks! {
     ENV_NAMES: "self.all(e, e.name.matches(r'^[A-Za-z_][A-Za-z0-9_]*$'))"
         => "etcdEnv needs names of letters, digits and '_' that do not start with a digit";
     /// On `spec.pod.etcdEnv`. etcd reads every flag from the environment too: one variable would be enough to start it on other data, and
-    /// one that repeats a flag of ours ends it.
-    ENV_RESERVED: "self.all(e, !e.name.matches(r'^(LD_.*|LAUNCH.*|ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER.*|UNSAFE_.*|STRICT_RECONFIG_CHECK|INITIAL_(ADVERTISE|CLUSTER).*|LISTEN_.*|ADVERTISE_.*|DISCOVERY.*|PROXY.*|CERT_.*|KEY_.*|CA_.*|TRUSTED_.*|CLIENT_.*|PEER_.*|AUTO_TLS|SELF_SIGNED.*|HOST_WHITELIST|LOG_OUTPUTS?|LOGGER|ENABLE_V2|FEATURE_GATES|EXPERIMENTAL_(INITIAL_CORRUPT_CHECK|COMPACT_HASH_CHECK_ENABLED)))$'))"
-        => "etcdEnv sets a variable that the operator owns: identity, data directory, URLs, cluster membership, TLS and consistency checks of a member cannot be set by hand";
+    /// one that repeats a flag of ours ends it. It also talks to its peers through any proxy that the environment names.
+    ENV_RESERVED: "self.all(e, !e.name.matches(r'^(LD_.*|LAUNCH.*|SSL_CERT_.*|GODEBUG|GOTRACEBACK|(HTTP|HTTPS|ALL|NO)_PROXY|(http|https|all|no)_proxy|ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER.*|UNSAFE_.*|STRICT_RECONFIG_CHECK|INITIAL_(ADVERTISE|CLUSTER).*|LISTEN_.*|ADVERTISE_.*|DISCOVERY.*|PROXY.*|CERT_.*|KEY_.*|CA_.*|TRUSTED_.*|CLIENT_.*|PEER_.*|AUTO_TLS|TLS_.*|CIPHER_SUITES|SELF_SIGNED.*|ENABLE_PPROF|HOST_WHITELIST|LOG_OUTPUTS?|LOGGER|ENABLE_V2|FEATURE_GATES|EXPERIMENTAL_(PEER_.*|INITIAL_CORRUPT_CHECK|COMPACT_HASH_CHECK_ENABLED)))$'))"
+        => "etcdEnv sets a variable that the operator owns: identity, data directory, URLs, cluster membership, TLS, proxies, profiling and consistency checks of a member cannot be set by hand";
     /// On `spec.pod.persistentVolumeClaimSpec`.
     CLAIM_STORAGE: "has(self.resources) && has(self.resources.requests) && 'storage' in self.resources.requests && isQuantity(string(self.resources.requests['storage'])) && quantity(string(self.resources.requests['storage'])).compareTo(quantity('1Mi')) >= 0"
         => "persistentVolumeClaimSpec must ask for storage: resources.requests.storage, such as 8Gi";
@@ -171,7 +174,7 @@ checks! {
     OBJECT_PATH: "self.matches(r'^[A-Za-z0-9!_.*()+=:@,\\x27-]+/[A-Za-z0-9/!_.*()+=:@,\\x27-]+$') && !self.matches(r'(^|/)[.][.]?(/|$)')"
         => "path must be <bucket>/<key>, such as mybucket/etcd.backup, without spaces, '%' and the segments '.' and '..'";
     /// On each `endpoint` of a store.
-    STORE_ENDPOINT: "self == '' || self.matches(r'^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?/?$')"
+    STORE_ENDPOINT: "self == '' || self.matches(r'^(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?/?$')"
         => "endpoint must be the URL of a server, such as https://s3.example.com, without user, path and query";
     /// On `spec.abs`.
     ABS_SECRET: "has(self.absSecret) && self.absSecret != ''"

@@ -20,7 +20,7 @@ pub struct S3Source {
     #[x_kube(validation = rules::SECRET_NAME)]
     pub aws_secret: Option<String>,
 
-    /// The URL of a store that is not Amazon's; empty means Amazon.
+    /// The URL of a store that is not Amazon's; empty means Amazon, and https is meant where no scheme is written.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[x_kube(validation = rules::STORE_ENDPOINT)]
@@ -80,7 +80,7 @@ pub struct OssSource {
     #[x_kube(validation = rules::SECRET_NAME)]
     pub oss_secret: Option<String>,
 
-    /// The URL of the OSS region. Default: `http://oss-cn-hangzhou.aliyuncs.com`.
+    /// The URL of the OSS region; https is meant where no scheme is written. Default: `http://oss-cn-hangzhou.aliyuncs.com`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[x_kube(validation = rules::STORE_ENDPOINT)]

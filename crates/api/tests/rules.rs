@@ -39,6 +39,36 @@ fn every_rule_stands_in_a_schema() {
 }
 
 #[test]
+fn every_variable_that_is_not_the_users_is_refused_by_the_server_and_the_code() {
+    let object = |name: &str| {
+        serde_json::json!({
+            "apiVersion": "etcd.database.coreos.com/v1beta2", "kind": "EtcdCluster", "metadata": {"name": "a"},
+            "spec": {"size": 3, "pod": {"etcdEnv": [{"name": name, "value": "x"}]}},
+        })
+    };
+    let etcds = "NAME DATA_DIR WAL_DIR CONFIG_FILE FORCE_NEW_CLUSTER UNSAFE_NO_FSYNC STRICT_RECONFIG_CHECK \
+                 INITIAL_ADVERTISE_PEER_URLS INITIAL_CLUSTER INITIAL_CLUSTER_TOKEN LISTEN_METRICS_URLS ADVERTISE_CLIENT_URLS \
+                 DISCOVERY_SRV PROXY_DIAL_TIMEOUT CERT_FILE KEY_FILE CA_FILE TRUSTED_CA_FILE CLIENT_CRL_FILE PEER_CERT_FILE \
+                 AUTO_TLS TLS_MAX_VERSION CIPHER_SUITES SELF_SIGNED_CERT_VALIDITY ENABLE_PPROF HOST_WHITELIST LOG_OUTPUT \
+                 LOG_OUTPUTS LOGGER ENABLE_V2 FEATURE_GATES EXPERIMENTAL_PEER_SKIP_CLIENT_SAN_VERIFICATION \
+                 EXPERIMENTAL_INITIAL_CORRUPT_CHECK EXPERIMENTAL_COMPACT_HASH_CHECK_ENABLED";
+    let others = "LD_LIBRARY_PATH LAUNCH_ORDER SSL_CERT_FILE SSL_CERT_DIR GODEBUG GOTRACEBACK HTTP_PROXY HTTPS_PROXY ALL_PROXY \
+                  NO_PROXY http_proxy https_proxy all_proxy no_proxy";
+    let etcds = etcds.split_whitespace().map(|name| format!("ETCD_{name}"));
+    for name in etcds.chain(others.split_whitespace().map(str::to_owned)) {
+        let object = object(&name);
+        assert!(server::admit(&object, None).is_err(), "the server takes {name}");
+        assert_ne!(in_code(&object), vec![], "the code takes {name}");
+    }
+    let users = "ETCD_LOG_LEVEL ETCD_NAMES ETCD_QUOTA_BACKEND_BYTES ETCD_SNAPSHOT_COUNT GOGC GOMAXPROCS MY_HTTP_PROXY ETCDCTL_API";
+    for name in users.split_whitespace() {
+        let object = object(name);
+        assert!(server::admit(&object, None).is_ok(), "the server refuses {name}");
+        assert_eq!(in_code(&object), vec![], "the code refuses {name}");
+    }
+}
+
+#[test]
 fn good_objects_pass_the_server_and_the_code() {
     for fixture in fixtures("good") {
         let stored = server::admit(&fixture.documents[0], None);

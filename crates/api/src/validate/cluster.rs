@@ -17,7 +17,8 @@ use crate::{
     version,
 };
 
-/// Variables of the operator's own, and the flags of etcd that decide who a member is and where its data lies.
+/// Variables of the operator's own, those of etcd that decide who a member is, where its data lies and whom it trusts, and those
+/// of every Go program that lead its traffic elsewhere or switch checks off.
 const RESERVED_ENV: &[&str] = &[
     "ETCD_NAME",
     "ETCD_DATA_DIR",
@@ -33,10 +34,23 @@ const RESERVED_ENV: &[&str] = &[
     "ETCD_FEATURE_GATES",
     "ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK",
     "ETCD_EXPERIMENTAL_COMPACT_HASH_CHECK_ENABLED",
+    "ETCD_CIPHER_SUITES",
+    "ETCD_ENABLE_PPROF",
+    "GODEBUG",
+    "GOTRACEBACK",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
 ];
 const RESERVED_ENV_PREFIXES: &[&str] = &[
     "LD_",
     "LAUNCH",
+    "SSL_CERT_",
     "ETCD_FORCE_NEW_CLUSTER",
     "ETCD_UNSAFE_",
     "ETCD_INITIAL_ADVERTISE",
@@ -52,6 +66,8 @@ const RESERVED_ENV_PREFIXES: &[&str] = &[
     "ETCD_CLIENT_",
     "ETCD_PEER_",
     "ETCD_SELF_SIGNED",
+    "ETCD_TLS_",
+    "ETCD_EXPERIMENTAL_PEER_",
 ];
 
 pub(super) fn check(object: &EtcdCluster, findings: &mut Findings) {
@@ -103,6 +119,16 @@ fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
         "spec.pod.annotations",
         rules::ANNOTATIONS_VALID,
         |annotations| annotations.keys().all(|key| is_annotation_key(key)),
+    );
+    findings.field(
+        pod.annotations.as_ref(),
+        "spec.pod.annotations",
+        rules::ANNOTATIONS_SIZE,
+        |annotations| {
+            let characters = |text: &str| text.chars().count();
+            annotations.iter().map(|(key, value)| characters(key) + characters(value)).sum::<usize>()
+                <= 65_536
+        },
     );
     findings.field(pod.node_selector.as_ref(), "spec.pod.nodeSelector", rules::NODE_SELECTOR, are_labels);
     if let Some(resources) = &pod.resources {

@@ -18,7 +18,7 @@ pub(super) fn check_backup(object: &EtcdBackup, findings: &mut Findings) {
     let spec = &object.spec;
     let endpoints = spec.etcd_endpoints.as_deref().unwrap_or_default();
     findings.check(!endpoints.is_empty(), "spec", rules::BACKUP_ENDPOINTS);
-    let all_urls = endpoints.iter().all(|endpoint| grammar::is_endpoint(endpoint, true));
+    let all_urls = endpoints.iter().all(|endpoint| grammar::is_endpoint(endpoint));
     findings.check(all_urls, "spec.etcdEndpoints", rules::ETCD_ENDPOINT);
     let sources = Sources {
         s3: spec.s3.as_ref(),
@@ -108,5 +108,5 @@ fn check_secret(name: Option<&str>, at: &str, findings: &mut Findings) {
 }
 
 fn check_endpoint(url: Option<&str>, at: &str, findings: &mut Findings) {
-    findings.field(url, at, rules::STORE_ENDPOINT, |url| url.is_empty() || grammar::is_endpoint(url, false));
+    findings.field(url, at, rules::STORE_ENDPOINT, |url| url.is_empty() || grammar::is_endpoint(url));
 }
