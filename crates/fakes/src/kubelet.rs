@@ -21,8 +21,10 @@ use crate::{
 
 /// How long a pod takes to be scheduled, and from then on to start its container.
 const STEP: Duration = Duration::from_millis(100);
-/// How often a member is asked whether it is ready.
-const PROBE: Duration = Duration::from_secs(2);
+/// Between two looks at a member that is not ready yet: the launcher waits for it.
+const AWAITED: Duration = Duration::from_millis(500);
+/// How long a member may count as ready that is not any more: it is asked every five seconds, and the launcher waits up to four.
+const BELIEVED: Duration = Duration::from_secs(9);
 /// How long a container that ended waits for its next start; it doubles, up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
 /// How long a container takes to end.
@@ -241,7 +243,7 @@ impl Kubelet {
                 });
                 state.disks.log = Some(log);
                 state.running = true;
-                state.next = Some((Instant::now() + PROBE, Next::Probe));
+                state.next = Some((Instant::now() + AWAITED, Next::Probe));
                 self.tell(key, state);
             }
             Err(why) => self.ended(key, state, &why),
@@ -250,7 +252,7 @@ impl Kubelet {
 
     fn probe(&self, key: &Key, state: &mut Known) {
         let ready = self.etcd.is_ready(&state.address);
-        state.next = Some((Instant::now() + PROBE, Next::Probe));
+        state.next = Some((Instant::now() + if ready { BELIEVED } else { AWAITED }, Next::Probe));
         if ready != state.ready {
             state.ready = ready;
             self.tell(key, state);

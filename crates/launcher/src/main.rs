@@ -41,7 +41,7 @@ enum Command {
         /// The member's peer address, asked for liveness.
         #[arg(long, default_value = "127.0.0.1:2380")]
         peer: String,
-        /// How long the answer may take; the kubelet's own limit should be longer. If it is not said: 2 s for readiness, which clients wait
+        /// How long the answer may take; the kubelet's own limit should be longer. If it is not said: 4 s for readiness, which clients wait
         /// for, and 10 s for liveness, where an answer that is only late must not end a working process.
         #[arg(long)]
         timeout_ms: Option<u64>,
@@ -64,7 +64,8 @@ impl Question {
     fn patience(self) -> Duration {
         match self {
             Self::Liveness => Duration::from_secs(10),
-            Self::Readiness => Duration::from_secs(2),
+            // All but one of the seconds between two questions, see the pod's manifest.
+            Self::Readiness => Duration::from_secs(4),
         }
     }
 }

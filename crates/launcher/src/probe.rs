@@ -26,6 +26,9 @@ use crate::volume;
 /// Between two attempts at a read.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The same for what is not of a start's first moments: a learner may have much to catch up with.
+const PAUSE_LONGER: Duration = Duration::from_millis(100);
+
 /// etcd answers this on its peer port in every minor.
 const REQUEST: &[u8] = b"GET /version HTTP/1.0\r\n\r\n";
 
@@ -66,7 +69,8 @@ pub(crate) enum ProbeError {
     },
 }
 
-/// Whether the member reads through a quorum, now or a moment later. A learner refuses such a read, so it is never ready.
+/// Whether the member reads through a quorum, now or a moment later. A learner refuses such a read, so it is never ready; but it is
+/// about to be promoted, and ready then, which would be seen seconds later if it was not waited for.
 pub(crate) async fn ready(endpoint: &str, timeout: Duration, marker: &Path) -> Result<(), ProbeError> {
     let end = Instant::now() + timeout;
     loop {
@@ -76,19 +80,22 @@ pub(crate) async fn ready(endpoint: &str, timeout: Duration, marker: &Path) -> R
             volume::note_answer(marker);
             return Ok(());
         };
-        if !passes_soon(&error.cause) || end.saturating_duration_since(Instant::now()) < PAUSE * 2 {
-            return Err(ProbeError::NotReady(error));
+        match when_to_ask_again(&error.cause) {
+            Some(pause) if Instant::now() + pause * 2 < end => sleep(pause).await,
+            _ => return Err(ProbeError::NotReady(error)),
         }
-        sleep(PAUSE).await;
     }
 }
 
-/// What a member says, or does not say, in the first moments of its life.
-fn passes_soon(cause: &Cause) -> bool {
-    matches!(
-        cause,
-        Cause::Unreachable | Cause::ConnectionLost { .. } | Cause::NoQuorum | Cause::LeaderChanged
-    )
+/// For all that may pass by itself. What took the whole time has been waited for already, and wrong data does not pass.
+fn when_to_ask_again(cause: &Cause) -> Option<Duration> {
+    match cause {
+        Cause::Unreachable | Cause::ConnectionLost { .. } | Cause::NoQuorum | Cause::LeaderChanged => {
+            Some(PAUSE)
+        }
+        Cause::Timeout { .. } | Cause::Corrupt => None,
+        _ => Some(PAUSE_LONGER),
+    }
 }
 
 /// Whether the process works: a stopped or stuck one still lets the kernel take connections, but says nothing. One that has

@@ -13,14 +13,14 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     process::{Command, Output},
+    time::Duration,
 };
 
+use etcd_admin::{Cause, Role};
 use launch::{ClientUrl, CorruptionChecks, EtcdVersion, Intent, MemberLaunch, PeerUrl, Scheme, argv};
-use loopback::{etcd, free_port, own_address};
+use loopback::{Cluster, VERSIONS, etcd, free_port, own_address};
 use nix::sys::signal::Signal;
 use pod::{Pod, eventually};
-
-const VERSIONS: [&str; 3] = ["3.5.33", "3.6.14", "3.7.1"];
 
 /// A member's two ports on the loopback, and its probes.
 struct Ports {
@@ -127,6 +127,35 @@ fn a_member_that_loses_its_quorum_is_ready_no_more_but_lives_on() {
         other = start(1, 0);
         eventually("the survivor is ready again", || pods[0].log(), || ports[0].says_yes("readiness"));
         drop(other);
+    }
+}
+
+#[tokio::test]
+async fn a_learner_is_ready_at_the_moment_of_its_promotion() {
+    for version in VERSIONS {
+        let mut cluster = Cluster::start(version, 1).await;
+        let old = cluster.members[0].handle();
+        let index = cluster.push();
+        let added = old.add_member(&[cluster.members[index].peer_url.clone()], Role::Learner).await.unwrap();
+        cluster.run(index, "existing");
+        let log = || cluster.members[index].log();
+        let new = cluster.members[index].handle();
+        loopback::eventually("the learner answers", log, async || new.status().await.ok()).await;
+
+        let mut asked = Command::new(env!("CARGO_BIN_EXE_etcd-launcher"))
+            .args(["probe", "readiness", "--timeout-ms=60000", "--marker-dir=/nowhere"])
+            .arg(format!("--client={}", cluster.members[index].client_url))
+            .spawn()
+            .unwrap();
+        // It would have said no long before.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(asked.try_wait().unwrap().is_none(), "{version}: it did not wait");
+        let promoted = async || match old.promote_member(added.id).await {
+            Ok(_) => Some(()),
+            Err(error) => (error.cause == Cause::NotALearner).then_some(()),
+        };
+        loopback::eventually("the learner is promoted", log, promoted).await;
+        assert!(asked.wait().unwrap().success(), "{version}");
     }
 }
 

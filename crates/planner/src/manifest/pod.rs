@@ -124,11 +124,12 @@ fn etcd_container(desired: &Desired, version: EtcdVersion) -> Container {
         ]),
         // No startup probe: the launcher knows itself whether etcd still reads its data, and the kubelet would ask the others only after
         // it, up to a second later.
-        // Each question is a process of its own. Once in two seconds finds a ready member soon, and is not felt.
-        // Longer than the launcher's own patience, so that it can say what it waited for.
-        readiness_probe: Some(probe("readiness", 2, 2, 5)),
+        // Each question is a process of its own, which costs some 40 ms of a core: asked every two seconds, that was two hundredths of a core
+        // for each member at rest. So it is asked seldom, and waits itself: all but one second of the time for a member that is not ready
+        // yet, and long enough for a single no to be believed. The kubelet waits longer than that, so that it can say what it waited for.
+        readiness_probe: Some(probe("readiness", 5, 1, 10)),
         // Only for a process that is really stuck: it never asks through the quorum, and a busy machine may take its time to ask.
-        liveness_probe: Some(probe("liveness", 10, 6, 15)),
+        liveness_probe: Some(probe("liveness", 20, 4, 15)),
         ..Default::default()
     }
 }
