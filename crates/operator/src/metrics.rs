@@ -351,7 +351,12 @@ mod tests {
         metrics.step("LatchBirth");
         metrics.call("write", "CreatePod", "done");
         let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };
-        let figures = ClusterFigures { waiting: vec!["Forming"], listed: Some((3, 0)), ..Default::default() };
+        let figures = ClusterFigures {
+            wanted: Some(3),
+            waiting: vec!["Forming"],
+            listed: Some((3, 0)),
+            ..Default::default()
+        };
         metrics.cluster(&labels, None, &figures);
         let text = metrics.text();
         for name in [
@@ -362,6 +367,8 @@ mod tests {
             "leader",
             "cluster_waiting",
             "cluster_available",
+            "cluster_members_wanted",
+            "cluster_members_ready",
             "cluster_voters",
             "cluster_learners",
             "cluster_member_changes",

@@ -117,12 +117,7 @@ fn core_event(resource: &EtcdCluster, event: &api::Event, me: &str, now: Timesta
     };
     CoreEvent {
         metadata: ObjectMeta {
-            // A name of its own, and not one that the API server makes up: so it is not told twice if only the answer is lost.
-            name: Some(format!(
-                "{}.{:016x}",
-                metadata.name.as_deref().unwrap_or_default(),
-                rand::random::<u64>()
-            )),
+            name: Some(event_name(metadata.name.as_deref().unwrap_or_default(), now)),
             namespace: metadata.namespace.clone(),
             ..Default::default()
         },
@@ -139,6 +134,12 @@ fn core_event(resource: &EtcdCluster, event: &api::Event, me: &str, now: Timesta
         count: Some(1),
         ..Default::default()
     }
+}
+
+/// A name of its own, and not one that the API server makes up: so it is not told twice if only the answer is lost. It begins with the
+/// moment, as client-go has it, because `kubectl get events` lists by name; what follows tells apart what happened at the same one.
+fn event_name(cluster: &str, now: Timestamp) -> String {
+    format!("{cluster}.{:016x}{:04x}", now.as_nanosecond(), rand::random::<u16>())
 }
 
 /// What has to be merged into one status to make it the other; nothing if nothing has. Whatever they say of it, `birth` stays.
@@ -221,5 +222,13 @@ mod tests {
         assert_eq!(written.reason.as_deref(), Some("New Member Added"));
         assert_eq!(written.message.as_deref(), Some("New member a-1 added to cluster"));
         assert_eq!(written.type_.as_deref(), Some("Normal"));
+    }
+
+    #[test]
+    fn events_are_listed_in_the_order_in_which_they_happened() {
+        let at = |nanosecond| event_name("a", Timestamp::from_nanosecond(nanosecond).unwrap());
+        let names = [at(1), at(0xff), at(0x100), at(1_800_000_000_000_000_000)];
+        assert!(names.is_sorted(), "{names:?}");
+        assert!((0..20).any(|_| at(1) != at(1)), "two at one moment would be taken for one");
     }
 }

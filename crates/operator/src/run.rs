@@ -187,7 +187,26 @@ async fn create_crds(client: kube::Client, gate: Gate, leadership: Leadership) {
 
 async fn tell_leadership(leadership: Leadership, metrics: Arc<Metrics>) {
     let mut changes = leadership.changes();
+    // It may lead already: the first election is not waited for, and a change from before is not told.
+    metrics.leads(leadership.is_held());
     while let Some(leads) = changes.next().await {
         metrics.leads(leads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leads_before_anybody_listens_is_said_to_lead() {
+        let leadership = Leadership::new(Duration::from_secs(15));
+        leadership.renewed(Instant::now(), false);
+        let metrics = Arc::new(Metrics::new());
+        let telling = tell_leadership(leadership.clone(), Arc::clone(&metrics));
+        assert!(timeout(Duration::from_secs(1), telling).await.is_err(), "it goes on telling");
+        assert!(metrics.text().contains("etcd_operator_leader 1"), "{}", metrics.text());
     }
 }

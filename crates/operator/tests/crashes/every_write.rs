@@ -226,17 +226,17 @@ fn changes_of_the_membership_survive_the_loss_of_every_event() {
     }
 }
 
-/// The first writes of the Lease: it is made, and then renewed while members are made.
+/// The first writes of the Lease: it is made, and then renewed while members are made. One member alone is made before that.
 #[test]
-fn creating_one_member_survives_every_fault_at_the_first_writes_of_the_lease() {
+fn growing_survives_every_fault_at_the_first_writes_of_the_lease() {
     for (faults, standby) in [(ALONE.as_slice(), false), (WITH_A_STANDBY.as_slice(), true)] {
-        let clean = Run { standby, ..Run::clean(CREATE_ONE) }.on_a_stopped_clock().leases;
+        let clean = Run { standby, ..Run::clean(GROW_BY_ONE) }.on_a_stopped_clock().leases;
         assert!(clean.len() >= 2, "{clean:?}");
         let mut runs = 0;
         for write in &clean {
             for fault in faults.iter().copied().filter(|fault| can_happen(*fault, write)) {
                 let fault = Some(breaking(write, fault));
-                Run { fault, standby, ..Run::clean(CREATE_ONE) }.on_a_stopped_clock();
+                Run { fault, standby, ..Run::clean(GROW_BY_ONE) }.on_a_stopped_clock();
                 runs += 1;
             }
         }
