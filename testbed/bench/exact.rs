@@ -47,7 +47,7 @@ impl Exact {
     }
 
     /// The same, from the `apply` of all until all are Ready; they are gone again afterwards.
-    pub(crate) async fn apply_to_ready(&self, ns: &TestNamespace, run: usize) -> anyhow::Result<Duration> {
+    pub(crate) async fn apply_to_ready(&self, ns: &TestNamespace, run: u32) -> anyhow::Result<Duration> {
         let name = format!("exact-{}-{run}", self.size);
         let manifest = self.manifest.replace(CAPTURED, &name);
         let started = Instant::now();

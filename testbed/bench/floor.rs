@@ -10,7 +10,7 @@ use tokio::time::Instant;
 pub(crate) const ETCD: &str = "3.6.14";
 
 /// A cluster of this size, from its `apply` until all its members are Ready; it is gone again afterwards.
-pub(crate) async fn apply_to_ready(ns: &TestNamespace, run: usize, size: usize) -> anyhow::Result<Duration> {
+pub(crate) async fn apply_to_ready(ns: &TestNamespace, run: u32, size: usize) -> anyhow::Result<Duration> {
     // A new name each time: DNS and the scheduler remember.
     let name = format!("floor-{size}-{run}");
     let etcd = cluster(ns, &name, size);
@@ -32,7 +32,7 @@ pub(crate) struct Again {
 }
 
 /// The pod of a cluster of one, from its deletion until it is gone, and until the pod that is made then is Ready.
-pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: usize) -> anyhow::Result<Again> {
+pub(crate) async fn delete_to_ready(ns: &TestNamespace, run: u32) -> anyhow::Result<Again> {
     let name = format!("again-{run}");
     let etcd = cluster(ns, &name, 1);
     let member = format!("{name}-0");

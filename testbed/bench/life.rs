@@ -40,7 +40,7 @@ impl Change {
     async fn make(
         &mut self,
         ns: &TestNamespace,
-        run: usize,
+        run: u32,
         name: &str,
         change: impl Future<Output = anyhow::Result<()>>,
         ends: impl Fn(&[Pod]) -> Result<(), String>,
@@ -74,7 +74,7 @@ impl Life {
     }
 
     /// The life of one cluster, which is gone again afterwards.
-    pub(crate) async fn live(&mut self, ns: &TestNamespace, run: usize) -> anyhow::Result<()> {
+    pub(crate) async fn live(&mut self, ns: &TestNamespace, run: u32) -> anyhow::Result<()> {
         let name = format!("life-{run}");
         let labels = ours::labels(&name);
         let applied = ours::apply(ns, &name, 3).await?;

@@ -12,15 +12,19 @@ mod memory;
 mod ours;
 mod stats;
 
-use std::time::Duration;
+use std::{num::ParseIntError, str::FromStr, time::Duration};
 
 use anyhow::Context;
 use testbed::kit::{Cluster, TestCase, TestNamespace, operator};
+use tokio::time::sleep;
 
 use crate::{conditions::Conditions, exact::Exact, life::Life, memory::Memory, stats::Figure};
 
-const RUNS: usize = 10;
+const RUNS: u32 = 10;
 const CLUSTERS: usize = 50;
+/// Between two looks of the kubelet at its containers. What was taken away last ended with one of them, so what begins then would always
+/// begin at the same moment between two: a lucky one for one figure, and not for another.
+const LOOK: Duration = Duration::from_secs(1);
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -44,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
         .await
 }
 
-fn number(name: &str, otherwise: usize) -> anyhow::Result<usize> {
+fn number<N: FromStr<Err = ParseIntError>>(name: &str, otherwise: N) -> anyhow::Result<N> {
     match std::env::var(name) {
         Ok(text) => text.parse().with_context(|| format!("{name} is {text:?}, not a number")),
         Err(_) => Ok(otherwise),
@@ -64,7 +68,7 @@ struct Figures {
 }
 
 /// All of them, the first time without being counted: images are pulled, caches are filled.
-async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
+async fn figures(ns: &TestNamespace, runs: u32) -> anyhow::Result<Figures> {
     let (exact, exact_one) = (Exact::capture(ns, 3).await?, Exact::capture(ns, 1).await?);
     let mut figures = Figures {
         one_bare: Figure::of("one etcd pod, apply to Ready"),
@@ -77,11 +81,18 @@ async fn figures(ns: &TestNamespace, runs: usize) -> anyhow::Result<Figures> {
         life: Life::new(),
     };
     for run in 0..=runs {
+        let at_another_moment = async || sleep(LOOK * run / runs.max(1)).await;
+        at_another_moment().await;
         figures.one_bare.took(run, floor::apply_to_ready(ns, run, 1).await?);
+        at_another_moment().await;
         figures.one_exact.took(run, exact_one.apply_to_ready(ns, run).await?);
+        at_another_moment().await;
         figures.three_bare.took(run, floor::apply_to_ready(ns, run, 3).await?);
+        at_another_moment().await;
         figures.three_exact.took(run, exact.apply_to_ready(ns, run).await?);
+        at_another_moment().await;
         figures.three_ours.took(run, ours::apply_to_ready(ns, &format!("ours-{run}"), 3).await?);
+        at_another_moment().await;
         let again = floor::delete_to_ready(ns, run).await?;
         figures.again_bare.took(run, again.ready);
         figures.gone_bare.took(run, again.gone);

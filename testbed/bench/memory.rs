@@ -41,7 +41,7 @@ impl Memory {
 }
 
 /// Waits until every cluster runs, by its own word. That all are Ready at one moment may never come about where so many share two
-/// cores: each member is asked by a process of its own, every two seconds.
+/// cores: each member is asked by a process of its own, every few seconds.
 async fn all_run(ns: &TestNamespace) -> anyhow::Result<()> {
     let patience = format!("--timeout={}s", PATIENCE.as_secs());
     let wait = ["wait", "--for=jsonpath={.status.phase}=Running", "etcdcluster", "--all", &patience];

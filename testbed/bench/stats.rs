@@ -15,7 +15,7 @@ impl Figure {
     }
 
     /// It was done once more. The first run, number 0, is for warming up.
-    pub(crate) fn took(&mut self, run: usize, took: Duration) {
+    pub(crate) fn took(&mut self, run: u32, took: Duration) {
         eprintln!("{}, run {run}: {:.2} s", self.what, took.as_secs_f64());
         if run > 0 {
             self.took.push(took);
@@ -66,7 +66,7 @@ mod tests {
 
     fn figure(millis: &[u64]) -> Figure {
         let mut figure = Figure::of("etcd");
-        for (run, millis) in millis.iter().enumerate() {
+        for (run, millis) in (0..).zip(millis) {
             figure.took(run, Duration::from_millis(*millis));
         }
         figure
