@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use testbed::{
+    cluster::forget_image,
     control_plane::Layout,
     instance::Instance,
     kit::{Cluster, Places, operator},
@@ -22,7 +23,7 @@ pub(crate) async fn deploy() -> anyhow::Result<()> {
         "{}",
         cluster.kubectl(&["apply", "--server-side", "-f", &manifest.to_string_lossy()]).await?.success()?
     );
-    // The same tag may name another image than a moment ago.
+    // The same tag may name another image than a moment ago, and the nodes have forgotten that one.
     println!("{}", cluster.kubectl(&["rollout", "restart", "deployment/etcd-operator"]).await?.success()?);
     Ok(operator::available_in(&cluster, "default").await?)
 }
@@ -43,7 +44,9 @@ pub(crate) async fn push_image() -> anyhow::Result<()> {
         return Ok(());
     }
     let built = tokio::task::spawn_blocking(image::build).await.context("the build was interrupted")??;
-    let pushed = push(&built, &Layout::of(Instance::chosen()?).registry()).await?;
+    let instance = Instance::chosen()?;
+    let pushed = push(&built, &Layout::of(instance).registry()).await?;
     println!("{} is in the testbed's registry ({})", image::NAME, pushed.digest);
-    Ok(())
+    let forgotten = tokio::task::spawn_blocking(move || forget_image(instance, image::NAME)).await;
+    Ok(forgotten.context("the nodes were interrupted")??)
 }

@@ -162,6 +162,16 @@ pub fn machines(instance: Instance) -> Vec<Machine> {
     record::machine_names().iter().filter_map(|name| record::machine(&layout, name)).collect()
 }
 
+/// Lets all nodes that run forget an image, so that they pull it anew: its name may stand for another one now, and a node that has one of
+/// that name does not ask.
+pub fn forget_image(instance: Instance, image: &str) -> Result<(), MachineError> {
+    let forget = ["ctr", "--namespace=k8s.io", "images", "rm", image];
+    machines(instance)
+        .iter()
+        .filter(|machine| machine.name() != record::CONTROL && machine.is_alive())
+        .try_for_each(|node| node.run(&forget).map(drop))
+}
+
 /// Where tests find the parts of a cluster that is up on this machine.
 #[must_use]
 pub fn places(instance: Instance) -> Option<Places> {

@@ -1,10 +1,20 @@
 //! Images come from a registry: a tag that it does not have is not found, and `Always` means that it is asked.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{ContainerStateWaiting, Event, Pod};
-use testbed::kit::{TestNamespace, check, in_namespace, wait_for, wait_for_all};
+use testbed::{
+    cluster::forget_image,
+    control_plane::Layout,
+    image::Image,
+    instance::Instance,
+    kit::{TestNamespace, check, in_namespace, wait_for, wait_for_all},
+    push::push,
+};
+use tokio::time::sleep;
 
-use crate::{SOON, script_pod};
+use crate::{CLIENT_IMAGE, SOON, script_pod};
 
 #[tokio::test]
 async fn a_wrong_tag_ends_in_image_pull_back_off_with_not_found() -> anyhow::Result<()> {
@@ -54,6 +64,38 @@ async fn always_asks_the_registry_even_for_an_image_that_is_there() -> anyhow::R
             ensure!(said.contains(expected), "{policy}: {said}");
         }
         Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_image_that_the_nodes_forget_is_pulled_again() -> anyhow::Result<()> {
+    const IMAGE: &str = "quay.io/etcd-operator/pushed-twice:v1";
+    let instance = Instance::chosen()?;
+    let push_with = async |text: &str| {
+        let image = Image::named(IMAGE).text(text, "/text").build()?;
+        anyhow::Ok(push(&image, &Layout::of(instance).registry()).await?)
+    };
+    in_namespace("an_image_that_the_nodes_forget_is_pulled_again", async |ns| {
+        let pulls = async |name: &str, expected: &str| {
+            // It has no such program; that it was pulled is said before.
+            let manifest = script_pod(name, "true")
+                .replace("restartPolicy:", "nodeName: node1\n  restartPolicy:")
+                .replace(CLIENT_IMAGE, IMAGE);
+            ns.apply(&manifest).await?;
+            let said = pulled(&ns, name).await?;
+            ensure!(said.contains(expected), "{name}: {said}");
+            Ok(())
+        };
+        push_with("one").await?;
+        forget_image(instance, IMAGE)?;
+        pulls("first", "Successfully pulled image").await?;
+        push_with("another").await?;
+        pulls("second", "already present on machine").await?;
+        forget_image(instance, IMAGE)?;
+        // What the kubelet is told of images follows by an event.
+        sleep(Duration::from_secs(2)).await;
+        pulls("third", "Successfully pulled image").await
     })
     .await
 }
