@@ -25,6 +25,8 @@ use tokio::time::{Instant, sleep};
 
 /// Long enough for a busy machine, short enough to be waited for.
 pub const SOON: Duration = Duration::from_mins(5);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long a test may take that changes members again and again: longer than others, and shorter than what ends them all.
 pub const LONG: Duration = Duration::from_mins(15);
@@ -59,7 +61,8 @@ pub async fn running(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdClust
     Ok(wait_for(&clusters, name, SOON, "to run with all its members", is_running).await?)
 }
 
-fn is_running(cluster: Option<&EtcdCluster>) -> Result<EtcdCluster, String> {
+/// Whether a cluster runs with all its members, by its own word.
+pub fn is_running(cluster: Option<&EtcdCluster>) -> Result<EtcdCluster, String> {
     let cluster = cluster.ok_or("there is no such cluster")?;
     let value = serde_json::to_value(&cluster.status).unwrap_or_default();
     let ready = value.pointer("/members/ready").and_then(|ready| ready.as_array()).map_or(0, Vec::len);
@@ -150,21 +153,22 @@ pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Re
     Ok(wait_for_all(&ns.api::<Event>(), "", SOON, &what, find).await?)
 }
 
+/// Tries again and again, up to [`SOON`]; what went wrong last is told then.
+pub async fn until_it_succeeds<T>(attempt: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) if begun.elapsed() > SOON => return Err(error),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
 /// What etcdctl prints in the client pod, as soon as it succeeds: a busy etcd is late, has elections, and says so. Only for what may be said
 /// twice.
 pub async fn etcdctl(ns: &TestNamespace, cluster: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let begun = Instant::now();
-    loop {
-        let said = match etcdctl_once(ns, cluster, arguments).await {
-            Ok(output) => output.success().map_err(anyhow::Error::from),
-            Err(error) => Err(error),
-        };
-        match said {
-            Ok(said) => return Ok(said),
-            Err(error) if begun.elapsed() > SOON => return Err(error),
-            Err(_) => sleep(Duration::from_secs(1)).await,
-        }
-    }
+    until_it_succeeds(async || Ok(etcdctl_once(ns, cluster, arguments).await?.success()?)).await
 }
 
 /// Runs etcdctl once in the client pod, against the client Service of a cluster.

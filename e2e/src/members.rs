@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use api::EtcdCluster;
 use etcd_admin::{Connect, Member, MemberId, Status};
 use k8s_openapi::api::core::v1::Pod;
@@ -14,32 +14,22 @@ use testbed::{
     faults::Ground,
     kit::{TestNamespace, audit::Mark, check, wait_for},
 };
-use tokio::time::{Instant, sleep};
 
 use crate::{
     SOON, etcdctl_once,
     pods::{is_started, living, restarts},
-    running,
+    running, until_it_succeeds,
 };
 
 /// How long a member may take to answer on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long it may take where another one can be asked instead.
 const SHORT: Duration = Duration::from_secs(3);
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Waits until a cluster runs and each of its members says so: they are as many as the spec wants, each knows exactly all of them, and
 /// all are of the one cluster that the resource has on record. While members come and go, as many as wanted may be ready in passing.
 pub async fn one_cluster(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster> {
-    let begun = Instant::now();
-    loop {
-        match all_agree(ns, name).await {
-            Ok(cluster) => return Ok(cluster),
-            Err(error) if begun.elapsed() > SOON => return Err(error),
-            Err(_) => sleep(Duration::from_millis(500)).await,
-        }
-    }
+    until_it_succeeds(async || all_agree(ns, name).await).await
 }
 
 async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster> {
@@ -95,14 +85,11 @@ pub async fn restarted_and_ready(ns: &TestNamespace, pod: &str) -> anyhow::Resul
 
 /// Kills the member of a pod, as soon as it runs: it may just be between two runs.
 pub async fn kill(ns: &TestNamespace, ground: &Ground, pod: &str) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match ground.place_of(ns.api::<Pod>().get(pod).await?).and_then(|place| place.kill("etcd")) {
-            Ok(_) => return Ok(()),
-            Err(error) if begun.elapsed() > SOON => return Err(error.into()),
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
+    until_it_succeeds(async || {
+        ground.place_of(ns.api::<Pod>().get(pod).await?)?.kill("etcd")?;
+        Ok(())
+    })
+    .await
 }
 
 /// The way to the member of a pod.
@@ -112,38 +99,33 @@ pub fn member(pod: &Pod) -> anyhow::Result<Member> {
     Ok(Member::new(&format!("http://{address}:2379"), &connect)?)
 }
 
-/// What the members that answer say of themselves, with their pods.
-async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<(Pod, Status)>> {
+/// What the members say of themselves, with their pods; nothing where one does not answer.
+async fn statuses(ns: &TestNamespace, cluster: &str) -> anyhow::Result<Vec<(Pod, Option<Status>)>> {
     let mut statuses = Vec::new();
     for pod in living(ns, cluster).await? {
-        if let Ok(member) = member(&pod)
-            && let Ok(status) = member.within(SHORT).status().await
-        {
-            statuses.push((pod, status));
-        }
+        let status = match member(&pod) {
+            Ok(member) => member.within(SHORT).status().await.ok(),
+            Err(_) => None,
+        };
+        statuses.push((pod, status));
     }
     Ok(statuses)
 }
 
 /// The members' IDs, by their pods' names: of all whose etcd has been started, and so as soon as each of these answers.
 pub async fn identities(ns: &TestNamespace, cluster: &str) -> anyhow::Result<BTreeMap<String, MemberId>> {
-    let begun = Instant::now();
-    loop {
-        let statuses = statuses(ns, cluster).await?;
-        let started: BTreeSet<_> = living(ns, cluster)
-            .await?
-            .iter()
-            .filter(|pod| is_started(pod))
-            .map(ResourceExt::name_any)
-            .collect();
-        let ids: BTreeMap<_, _> =
-            statuses.into_iter().map(|(pod, status)| (pod.name_any(), status.member)).collect();
-        if !ids.is_empty() && started.iter().all(|name| ids.contains_key(name)) {
-            return Ok(ids);
+    until_it_succeeds(async || {
+        let mut ids = BTreeMap::new();
+        for (pod, status) in statuses(ns, cluster).await? {
+            match status {
+                Some(status) => drop(ids.insert(pod.name_any(), status.member)),
+                None => ensure!(!is_started(&pod), "{} does not answer", pod.name_any()),
+            }
         }
-        ensure!(begun.elapsed() < SOON, "of {started:?} only {ids:?} answer");
-        sleep(PAUSE).await;
-    }
+        ensure!(!ids.is_empty(), "no member of {cluster} answers");
+        Ok(ids)
+    })
+    .await
 }
 
 /// The member that leads by its own word.
@@ -157,35 +139,32 @@ pub struct Leader {
 
 /// Who leads in the newest term, as soon as it is another one than this.
 pub async fn leader(ns: &TestNamespace, cluster: &str, other_than: Option<&str>) -> anyhow::Result<Leader> {
-    let begun = Instant::now();
-    loop {
-        let statuses = statuses(ns, cluster).await?;
-        let leads = |(_, status): &&(Pod, Status)| status.leader == Some(status.member);
-        let newest = statuses.iter().filter(leads).max_by_key(|(_, status)| status.term);
-        if let Some((pod, status)) = newest
-            && Some(pod.name_any().as_str()) != other_than
-        {
-            return Ok(Leader { pod: pod.clone(), term: status.term.0 });
-        }
-        ensure!(begun.elapsed() < SOON, "no member of {cluster} leads, other than {other_than:?}");
-        sleep(PAUSE).await;
-    }
+    until_it_succeeds(async || {
+        let leads = |(pod, status): (Pod, Option<Status>)| {
+            let status = status.filter(|status| status.leader == Some(status.member))?;
+            Some(Leader { pod, term: status.term.0 })
+        };
+        let newest = statuses(ns, cluster).await?.into_iter().filter_map(leads).max_by_key(|it| it.term);
+        newest
+            .filter(|leader| Some(leader.pod.name_any().as_str()) != other_than)
+            .with_context(|| format!("no member of {cluster} leads, other than {other_than:?}"))
+    })
+    .await
 }
 
 /// Makes the member of this pod the leader.
 pub async fn let_lead(ns: &TestNamespace, cluster: &str, pod: &Pod) -> anyhow::Result<()> {
-    let begun = Instant::now();
-    let id = member(pod)?.status().await?.member;
-    loop {
+    until_it_succeeds(async || {
+        let id = member(pod)?.status().await?.member;
         let leads = leader(ns, cluster, None).await?.pod;
         if leads.uid() == pod.uid() {
             return Ok(());
         }
         // An election may come in between; then somebody else is asked.
         let moved = member(&leads)?.move_leader(id).await;
-        ensure!(begun.elapsed() < SOON, "{} does not lead: {moved:?}", pod.name_any());
-        sleep(PAUSE).await;
-    }
+        bail!("{} does not lead: {moved:?}", pod.name_any())
+    })
+    .await
 }
 
 /// A change of the members that a person makes with etcdctl.
@@ -219,15 +198,11 @@ pub async fn by_hand(ns: &TestNamespace, cluster: &str, change: ByHand<'_>) -> a
             vec!["member", "remove", &id]
         }
     };
-    let begun = Instant::now();
-    loop {
+    until_it_succeeds(async || {
         let said = etcdctl_once(ns, cluster, &arguments).await;
-        if let Some(id) = done(ns, cluster, change).await {
-            return Ok(id);
-        }
-        ensure!(begun.elapsed() < SOON, "{change:?} is not done: {said:?}");
-        sleep(Duration::from_secs(1)).await;
-    }
+        done(ns, cluster, change).await.with_context(|| format!("{change:?} is not done: {said:?}"))
+    })
+    .await
 }
 
 /// Whom a change concerned, if a quorum says that it happened.

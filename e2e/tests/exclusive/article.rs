@@ -4,7 +4,7 @@ use anyhow::ensure;
 use e2e::{SOON, seeds::Table};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use testbed::kit::{Cluster, wait_for_all};
+use testbed::kit::{Cluster, check, wait_for_all};
 
 use crate::{installed::nothing_installed, reader::Reader};
 
@@ -49,11 +49,7 @@ async fn clean_up(cluster: &Cluster) -> anyhow::Result<()> {
     let resource = ["-n", "default", "delete", "etcdcluster", "--all", "--wait"];
     let _ = cluster.kubectl(&resource).await;
     let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
-    let gone = async |labels| {
-        let none =
-            |left: &[Pod]| if left.is_empty() { Ok(()) } else { Err(format!("{} are left", left.len())) };
-        wait_for_all(&pods, labels, SOON, "to be gone", none).await
-    };
+    let gone = async |labels| wait_for_all(&pods, labels, SOON, "to be gone", check::none_left).await;
     gone("etcd_cluster=example-etcd-cluster").await?;
     nothing_installed(cluster).await?;
     gone("name=etcd-operator").await?;

@@ -13,7 +13,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::Api;
-use testbed::kit::{Cluster, wait_for_all};
+use testbed::kit::{Cluster, check, wait_for_all};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{installed::nothing_installed, reader::Reader};
@@ -57,10 +57,9 @@ async fn nothing_left(cluster: &Cluster) -> anyhow::Result<()> {
     let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
     let services: Api<Service> = Api::namespaced(cluster.client(), "default");
     let labels = "etcd_cluster=example-etcd-cluster";
-    let none = |left: usize| if left == 0 { Ok(()) } else { Err(format!("{left} are left")) };
-    wait_for_all(&pods, labels, SOON, "to be gone", |left| none(left.len())).await?;
-    wait_for_all(&services, labels, SOON, "to be gone", |left| none(left.len())).await?;
-    wait_for_all(&pods, "name=etcd-operator", SOON, "to be gone", |left| none(left.len())).await?;
+    wait_for_all(&pods, labels, SOON, "to be gone", check::none_left).await?;
+    wait_for_all(&services, labels, SOON, "to be gone", check::none_left).await?;
+    wait_for_all(&pods, "name=etcd-operator", SOON, "to be gone", check::none_left).await?;
     let leases: Api<Lease> = Api::namespaced(cluster.client(), "default");
-    Ok(wait_for_all(&leases, "", SOON, "to be gone", |left| none(left.len())).await?)
+    Ok(wait_for_all(&leases, "", SOON, "to be gone", check::none_left).await?)
 }

@@ -9,6 +9,7 @@ mod leadership;
 mod node_lost;
 mod node_lost_at_birth;
 mod nodes_drained;
+mod one_file;
 mod outlived;
 mod reader;
 mod scope;

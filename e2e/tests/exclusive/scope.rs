@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use api::EtcdCluster;
-use e2e::{SOON, etcd_cluster, members::one_cluster, operator, operator_replicas};
+use e2e::{SOON, etcd_cluster, members::one_cluster, operator, operator_replicas, until_it_succeeds};
 use k8s_openapi::{api::policy::v1::PodDisruptionBudget, apimachinery::pkg::util::intstr::IntOrString};
 use kube::{Api, api::DynamicObject, core::GroupVersionKind, discovery::ApiResource};
 use testbed::kit::{Cluster, TestCase, TestNamespace, wait_for};
@@ -27,13 +27,14 @@ fn others(name: &str, annotation: &str) -> String {
 async fn answered(ns: &TestNamespace, kind: &str, name: &str) -> anyhow::Result<()> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("etcd.database.coreos.com", "v1beta2", kind));
     let objects: Api<DynamicObject> = Api::namespaced_with(ns.client(), ns.name(), &resource);
-    for _ in 0..600 {
-        if objects.get(name).await?.data.get("status").is_some() {
-            return Ok(());
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    }
-    anyhow::bail!("nobody says anything about the {kind} {name}")
+    let expected = format!("this operator does not act on {kind} resources yet");
+    until_it_succeeds(async || {
+        let object = objects.get(name).await?;
+        let said = object.data.get("status").map(ToString::to_string).unwrap_or_default();
+        ensure!(said.contains(&expected), "of the {kind} {name} is said: {said:?}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]

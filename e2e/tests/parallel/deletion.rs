@@ -5,19 +5,19 @@ use std::time::Duration;
 use anyhow::ensure;
 use api::EtcdCluster;
 use e2e::{SOON, etcd_cluster, operator, operator_replicas, running};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
+};
 use kube::{ResourceExt as _, api::ListParams};
-use testbed::kit::{TestNamespace, in_namespace, wait_for_all};
+use testbed::kit::{TestNamespace, check, in_namespace, wait_for_all};
 
 const LABELS: &str = "etcd_cluster=c";
 
 async fn nothing_is_left(ns: &TestNamespace) -> anyhow::Result<()> {
-    let none = |what: &'static str| {
-        move |left: usize| if left == 0 { Ok(()) } else { Err(format!("{left} {what}")) }
-    };
-    let (pods, services) = (none("pods"), none("Services"));
-    wait_for_all(&ns.api::<Pod>(), LABELS, SOON, "to be gone", |left| pods(left.len())).await?;
-    wait_for_all(&ns.api::<Service>(), LABELS, SOON, "to be gone", |left| services(left.len())).await?;
+    wait_for_all(&ns.api::<Pod>(), LABELS, SOON, "to be gone", check::none_left).await?;
+    wait_for_all(&ns.api::<Service>(), LABELS, SOON, "to be gone", check::none_left).await?;
+    wait_for_all(&ns.api::<PodDisruptionBudget>(), LABELS, SOON, "to be gone", check::none_left).await?;
     Ok(())
 }
 

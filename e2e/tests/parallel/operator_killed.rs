@@ -2,14 +2,14 @@
 //!
 //! Who comes back has to wait for the Lease of the one that was killed, so several operators are killed at the same time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
 use e2e::{
     LONG, etcd_cluster,
     members::{no_member_twice, one_cluster},
-    operator,
+    operator, until_it_succeeds,
 };
 use futures::future::join_all;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -26,16 +26,12 @@ const CREATION: u64 = 5000;
 
 /// Kills the operator. Its pod may still be called Ready while the kubelet waits with its next start: then that is waited for.
 async fn kill(ns: &TestNamespace, ground: &Ground) -> anyhow::Result<ProcessId> {
-    let begun = Instant::now();
-    loop {
+    until_it_succeeds(async || {
         let pods = ns.pods_ready("name=etcd-operator", 1).await?;
         let pod = pods.into_iter().next().context("no operator")?;
-        match ground.place_of(pod).and_then(|place| place.kill("etcd-operator")) {
-            Ok(killed) => return Ok(killed),
-            Err(error) if begun.elapsed() > e2e::SOON => return Err(error.into()),
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
+        Ok(ground.place_of(pod)?.kill("etcd-operator")?)
+    })
+    .await
 }
 
 /// Kills the operator in the middle of a creation. Whether the cluster had not formed by then.

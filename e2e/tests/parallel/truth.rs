@@ -192,14 +192,49 @@ async fn a_member_that_fits_on_no_node_is_named_and_placed_when_the_spec_is_corr
 async fn what_is_not_there_yet_is_waited_for_and_not_gone_without() -> anyhow::Result<()> {
     in_namespace("not_yet", async |ns| {
         operator(&ns).await?;
-        ns.apply(
-            "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdCluster\nmetadata: {name: c}\n\
-             spec: {size: 1, version: 3.6.14, TLS: {static: {member: {peerSecret: p, serverSecret: s}, operatorSecret: o}}}\n",
-        )
-        .await?;
-        let seen = said(&ns, "c", "NotYetSupported").await?;
-        ensure!(seen.message.contains("TLS"), "{seen:?}");
-        ensure!(pods_of(&ns, "c").await? == 0, "a pod was made without TLS");
+        let tls = "TLS: {static: {member: {peerSecret: p, serverSecret: s}, operatorSecret: o}}";
+        let claim = "pod: {persistentVolumeClaimSpec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}";
+        for (name, field, path) in [("tls", tls, "spec.TLS"), ("claim", claim, "spec.pod.persistentVolumeClaimSpec")] {
+            ns.apply(&with_field(name, field)).await?;
+            let seen = said(&ns, name, "NotYetSupported").await?;
+            ensure!(seen.message.contains(path), "{seen:?}");
+            ensure!(pods_of(&ns, name).await? == 0, "a pod was made without {path}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// A cluster of one with one more field in its spec.
+fn with_field(name: &str, field: &str) -> String {
+    etcd_cluster(name, 1, "3.6.14").replace("size: 1,", &format!("size: 1, {field},"))
+}
+
+#[tokio::test]
+async fn a_field_that_does_nothing_is_named_and_the_cluster_runs() -> anyhow::Result<()> {
+    in_namespace("without_effect", async |ns| {
+        operator(&ns).await?;
+        ns.apply(&with_field("c", "pod: {busyboxImage: 'busybox:1.28'}")).await?;
+        let seen = said(&ns, "c", "FieldsWithoutEffect").await?;
+        ensure!(seen.message.contains("spec.pod.busyboxImage"), "{seen:?}");
+        running(&ns, "c").await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_release_that_can_lose_data_is_refused_by_name_and_another_one_heals_it() -> anyhow::Result<()> {
+    in_namespace("bad_release", async |ns| {
+        operator(&ns).await?;
+        ns.apply(&etcd_cluster("c", 1, "3.5.0")).await?;
+        let seen = said(&ns, "c", "InvalidSpec").await?;
+        ensure!(seen.message.contains("3.5.0"), "{seen:?}");
+        ensure!(pods_of(&ns, "c").await? == 0, "it was started");
+        // As the book patches it, without quotes.
+        let patch = r#"[{"op": "replace", "path": "/spec/version", "value":3.6.14}]"#;
+        ns.kubectl(&["patch", "etcdcluster", "c", "--type=json", "-p", patch]).await?.success()?;
+        running(&ns, "c").await?;
         Ok(())
     })
     .await

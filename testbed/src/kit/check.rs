@@ -83,6 +83,11 @@ pub fn gone<K: Resource>(object: Option<&K>) -> Result<(), String> {
     object.map_or(Ok(()), |object| Err(describe_remains(object.meta())))
 }
 
+/// None of them is there.
+pub fn none_left<K>(left: &[K]) -> Result<(), String> {
+    if left.is_empty() { Ok(()) } else { Err(format!("{} are left", left.len())) }
+}
+
 /// This very object is gone; another one of the same name may be there.
 pub fn this_gone<K: Resource>(uid: &str) -> impl Fn(Option<&K>) -> Result<(), String> {
     move |object| match object {
