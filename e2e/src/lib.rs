@@ -20,13 +20,10 @@ use kube::Api;
 pub use testbed::kit::operator::{
     crds, operator, operator_available, operator_beside_people, operator_replicas, operator_with,
 };
-use testbed::kit::{Exec, Output, TestNamespace, wait_for, wait_for_all};
-use tokio::time::{Instant, sleep};
+use testbed::kit::{self, Exec, Output, TestNamespace, wait_for, wait_for_all};
 
 /// Long enough for a busy machine, short enough to be waited for.
 pub const SOON: Duration = Duration::from_mins(5);
-/// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long a test may take that changes members again and again: longer than others, and shorter than what ends them all.
 pub const LONG: Duration = Duration::from_mins(15);
@@ -155,14 +152,7 @@ pub async fn told(ns: &TestNamespace, reason: &str, message: &str) -> anyhow::Re
 
 /// Tries again and again, up to [`SOON`]; what went wrong last is told then.
 pub async fn until_it_succeeds<T>(attempt: impl AsyncFn() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let begun = Instant::now();
-    loop {
-        match attempt().await {
-            Ok(done) => return Ok(done),
-            Err(error) if begun.elapsed() > SOON => return Err(error),
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
+    kit::until_it_succeeds(SOON, attempt).await
 }
 
 /// What etcdctl prints in the client pod, as soon as it succeeds: a busy etcd is late, has elections, and says so. Only for what may be said

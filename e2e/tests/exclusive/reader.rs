@@ -14,12 +14,18 @@ use e2e::{
     seeds::{Block, Table},
 };
 use tempfile::TempDir;
-use testbed::kit::{Cluster, pty::Terminal};
+use testbed::kit::{
+    Cluster,
+    pty::{Terminal, TerminalError},
+};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::Command,
     time::{Duration, Instant, sleep, timeout},
 };
+
+/// After so long without a word, a person types it again: etcdctl gives up after five seconds, which a busy etcd may need.
+const TYPED_AGAIN: Duration = Duration::from_secs(20);
 
 /// Somebody with a shell and, at times, a client's shell in a pod.
 pub(crate) struct Reader {
@@ -142,30 +148,43 @@ impl Reader {
             .chain(variables)
             .chain(["sh".to_owned(), "-c".to_owned(), command.to_owned()])
             .collect();
-        let mut client = Terminal::open(&argv.iter().map(String::as_str).collect::<Vec<_>>())?;
-        // kubectl says how to get a prompt that was printed before it was attached: by pressing enter.
-        client.see("If you don't see a command prompt, try pressing enter.", SOON).await?;
-        client.type_line("").await?;
-        client.see("# ", SOON).await?;
-        self.client = Some(client);
-        Ok(())
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        for _ in 0..3 {
+            let mut client = Terminal::open(&argv)?;
+            // kubectl says how to get a prompt that was printed before it was attached: by pressing enter.
+            client.see("If you don't see a command prompt, try pressing enter.", SOON).await?;
+            client.type_line("").await?;
+            client.see("# ", SOON).await?;
+            // A busy kubelet may not let it attach yet. Then it shows the log, and nobody hears what is typed.
+            client.type_line("echo it-hears-$((1+1))").await?;
+            if client.see("it-hears-2", TYPED_AGAIN).await.is_ok() {
+                self.client = Some(client);
+                return Ok(());
+            }
+            drop(client);
+            self.run("kubectl delete pod etcdctl --ignore-not-found --now", None).await?;
+        }
+        bail!("{command}: nobody hears what is typed")
     }
 }
 
 /// Types lines into the client's shell, sees what is to be printed, and leaves it.
 async fn at_client(mut client: Terminal, typed: &[String], prints: &[String]) -> anyhow::Result<()> {
-    for line in typed.iter().filter(|line| *line != "exit") {
-        client.type_line(line).await?;
-    }
+    let end = Instant::now() + SOON;
     let mut output = String::new();
-    let shown = async {
-        while let Err(difference) = printed(prints, &output) {
-            let line = client.see("\n", SOON).await.context(difference)?;
-            output += &line.replace('\r', "");
+    'typing: loop {
+        for line in typed.iter().filter(|line| *line != "exit") {
+            client.type_line(line).await?;
         }
-        anyhow::Ok(())
-    };
-    shown.await?;
+        while let Err(difference) = printed(prints, &output) {
+            match client.see("\n", TYPED_AGAIN).await {
+                Ok(line) => output += &line.replace('\r', ""),
+                Err(TerminalError::Deadline { .. }) if Instant::now() < end => continue 'typing,
+                Err(error) => return Err(error).context(difference),
+            }
+        }
+        break;
+    }
     client.type_line("exit").await?;
     let ended = client.end(SOON).await?;
     ensure!(ended.code == 0 && ended.stdout.contains("pod \"etcdctl\" deleted"), "{ended}");

@@ -9,7 +9,7 @@ use e2e::{
     members::{member, one_cluster},
     operator,
     pods::living,
-    running,
+    running, until_it_succeeds,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
@@ -38,7 +38,7 @@ async fn a_cluster_created_again_before_its_old_pods_are_gone_is_a_new_one() -> 
         ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
         let first = one_cluster(&ns, "c").await?;
         let one = living(&ns, "c").await?.into_iter().next().context("no pod")?;
-        member(&one)?.put(KEY, b"x").await?;
+        until_it_succeeds(async || Ok(member(&one)?.put(KEY, b"x").await?)).await?;
         let old = names(&ns).await?;
         hold(&ns, &old, true).await?;
 
@@ -47,8 +47,12 @@ async fn a_cluster_created_again_before_its_old_pods_are_gone_is_a_new_one() -> 
         let second = running(&ns, "c").await?;
         let all: Api<Pod> = ns.api();
         for pod in &old {
-            let held = all.get(pod).await?;
-            ensure!(held.metadata.deletion_timestamp.is_some(), "{pod} was not deleted");
+            let deleted = |held: Option<&Pod>| match held.map(|held| &held.metadata.deletion_timestamp) {
+                Some(Some(_)) => Ok(()),
+                Some(None) => Err("it is kept".to_owned()),
+                None => Err("it is gone, and was to be held".to_owned()),
+            };
+            wait_for(&all, pod, SOON, "to be on its way out", deleted).await?;
         }
         let new = names(&ns).await?;
         ensure!(new.len() == 3 && new.is_disjoint(&old), "{new:?} after {old:?}");
@@ -56,7 +60,7 @@ async fn a_cluster_created_again_before_its_old_pods_are_gone_is_a_new_one() -> 
         let birth = |cluster: &api::EtcdCluster| cluster.status.clone()?.birth?.cluster_id;
         ensure!(birth(&first) != birth(&second), "it has the old cluster's ID");
         for pod in living(&ns, "c").await? {
-            let found = member(&pod)?.get(KEY).await?;
+            let found = until_it_succeeds(async || Ok(member(&pod)?.get(KEY).await?)).await?;
             ensure!(found.is_none(), "{} has old data", pod.name_any());
         }
 

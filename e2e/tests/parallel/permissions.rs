@@ -10,7 +10,7 @@ use e2e::{
     members::{member, one_cluster},
     operator, operator_pod,
     pods::{living, restarts, which},
-    running, says,
+    running, says, until_it_succeeds,
 };
 use kube::ResourceExt;
 use operator::rbac::{RULES, Used};
@@ -91,6 +91,22 @@ fn role_without(resource: &str, verbs: &[&str]) -> String {
     .to_string()
 }
 
+/// Takes a right away, and waits until the API server knows.
+async fn take(ns: &TestNamespace, resource: &str, verbs: &[&str], taken: &str) -> anyhow::Result<()> {
+    ns.apply(&role_without(resource, verbs)).await?;
+    let (kind, part) = resource.split_once('/').unwrap_or((resource, ""));
+    let (part, account) = (
+        format!("--subresource={part}"),
+        format!("--as=system:serviceaccount:{}:etcd-operator-sa", ns.name()),
+    );
+    until_it_succeeds(async || {
+        let said = ns.kubectl(&["auth", "can-i", taken, kind, &part, &account]).await?;
+        ensure!(said.stdout.trim() == "no", "it still may {taken} {resource}: {said}");
+        Ok(())
+    })
+    .await
+}
+
 async fn give_all_back(ns: &TestNamespace) -> anyhow::Result<()> {
     ns.apply(&role_without("", &[])).await?;
     Ok(())
@@ -121,7 +137,7 @@ async fn operator_now(ns: &TestNamespace) -> anyhow::Result<(String, i32)> {
 
 async fn without(ns: &TestNamespace, right: &Right) -> anyhow::Result<()> {
     let verbs = if right.with.is_empty() { &[right.verb][..] } else { right.with };
-    ns.apply(&role_without(right.resource, verbs)).await?;
+    take(ns, right.resource, verbs, right.verb).await?;
     let before = which(ns, "c").await?;
     let some = living(ns, "c").await?.first().map(ResourceExt::name_any).context("no member")?;
     let (pod, note) = (format!("pod/{some}"), format!("note={}", right.resource));
@@ -150,7 +166,7 @@ async fn each_missing_right_is_named_and_nothing_is_damaged_until_it_is_given_ba
             ns.apply(&etcd_cluster("c", 3, "3.6.14")).await?;
             one_cluster(&ns, "c").await?;
             let one = living(&ns, "c").await?.into_iter().next().context("no member")?;
-            member(&one)?.put(b"kept", b"yes").await?;
+            until_it_succeeds(async || Ok(member(&one)?.put(b"kept", b"yes").await?)).await?;
             let began = operator_now(&ns).await?;
             for right in RIGHTS {
                 without(&ns, right).await?;
@@ -158,7 +174,7 @@ async fn each_missing_right_is_named_and_nothing_is_damaged_until_it_is_given_ba
             records_of_birth_and_other_kinds(&ns).await?;
             one_cluster(&ns, "c").await?;
             for pod in living(&ns, "c").await? {
-                let found = member(&pod)?.get(b"kept").await?;
+                let found = until_it_succeeds(async || Ok(member(&pod)?.get(b"kept").await?)).await?;
                 ensure!(found.as_deref() == Some(b"yes"), "{}: {found:?}", pod.name_any());
             }
             ensure!(operator_now(&ns).await? == began, "the operator was restarted");
@@ -169,14 +185,14 @@ async fn each_missing_right_is_named_and_nothing_is_damaged_until_it_is_given_ba
 
 /// Rights that only what is new needs.
 async fn records_of_birth_and_other_kinds(ns: &TestNamespace) -> anyhow::Result<()> {
-    ns.apply(&role_without("etcdclusters/status", &["update"])).await?;
+    take(ns, "etcdclusters/status", &["update"], "update").await?;
     ns.apply(&etcd_cluster("d", 1, "3.6.14")).await?;
     is_said(ns, Told::Log, "cannot update resource \"etcdclusters/status\"").await?;
     ensure!(living(ns, "d").await?.is_empty(), "a pod was made without a record of birth");
     give_all_back(ns).await?;
     running(ns, "d").await?;
 
-    ns.apply(&role_without("etcdbackups/status", &["patch"])).await?;
+    take(ns, "etcdbackups/status", &["patch"], "patch").await?;
     ns.apply(
         "apiVersion: etcd.database.coreos.com/v1beta2\nkind: EtcdBackup\nmetadata: {name: b}\n\
          spec: {etcdEndpoints: ['http://c-client:2379'], storageType: S3, s3: {path: bucket/key, awsSecret: s}}\n",

@@ -1,7 +1,7 @@
 //! Where the Pod Security Standard "restricted" is enforced, our pods are taken, and nobody is warned.
 
 use anyhow::ensure;
-use e2e::{SOON, crds, etcd_cluster, operator_available, repository, running};
+use e2e::{SOON, crds, etcd_cluster, operator_available, repository, running, until_it_succeeds};
 use testbed::kit::{PodSecurity, TestCase, TestNamespace};
 
 /// What the API server writes into its audit log where a pod, or what makes pods, breaks the standard.
@@ -36,8 +36,13 @@ async fn nobody_is_warned_of_our_pods_where_restricted_is_enforced() -> anyhow::
             ns.kubectl(&labels).await?.success()?;
             let log = ns.cluster().audit_log()?;
             let mark = log.mark()?;
-            let warning = warned(&ns, CARELESS, &["--dry-run=server"]).await?;
-            ensure!(warning.contains("would violate PodSecurity \"restricted"), "{warning:?}");
+            // From the moment on at which the API server knows of the labels.
+            until_it_succeeds(async || {
+                let warning = warned(&ns, CARELESS, &["--dry-run=server"]).await?;
+                ensure!(warning.contains("would violate PodSecurity \"restricted"), "{warning:?}");
+                Ok(())
+            })
+            .await?;
 
             crds(ns.cluster()).await?;
             for name in ["sa", "role", "rolebinding", "deployment"] {

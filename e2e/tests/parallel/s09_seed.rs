@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::ensure;
-use e2e::{client_pod, etcd_cluster, etcdctl, operator, printed::printed, running, seeds::Table};
+use e2e::{
+    client_pod, etcd_cluster, etcdctl, operator, printed::printed, running, seeds::Table, until_it_succeeds,
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::ListParams};
 use testbed::kit::{PodSecurity, TestCase};
@@ -40,8 +42,12 @@ async fn s9_one_member_starts_as_new_and_the_others_join_it() -> anyhow::Result<
             for block in Table::read()?.shown_by("003", "seed") {
                 for command in block.typed() {
                     let words: Vec<_> = command.split_whitespace().skip(1).collect();
-                    let said = ns.kubectl(&words).await?.success()?;
-                    printed(&block.prints, &said).map_err(anyhow::Error::msg)?;
+                    // An Event that the API server was late with is told again.
+                    until_it_succeeds(async || {
+                        let said = ns.kubectl(&words).await?.success()?;
+                        printed(&block.prints, &said).map_err(anyhow::Error::msg)
+                    })
+                    .await?;
                 }
             }
             Ok(())

@@ -87,7 +87,7 @@ async fn a_member_killed_for_its_memory_again_and_again_is_named_and_replaced_wh
             let load = loaded(&ns, &etcd_cluster("c", 3, "3.6.14").replace("spec: {", soon)).await?;
             let members = identities(&ns, "c").await?;
             let victim = members.keys().next().context("no members")?;
-            let starved = Ground::here()?.place(ns.name(), victim).await?.starve("etcd", TOO_LITTLE)?;
+            let starved = Ground::here()?.place(ns.name(), victim).await?.starve("etcd", TOO_LITTLE).await?;
             let crashes =
                 |seen: &Seen| seen.reason == "MemberCrashing" && seen.message.contains(victim.as_str());
             says_that(&ns, "c", "Progressing", "to name the one that crashes", crashes).await?;

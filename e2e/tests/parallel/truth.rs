@@ -7,7 +7,7 @@ use api::EtcdCluster;
 use e2e::{
     CLIENT_IMAGE, SOON, Seen, condition, etcd_cluster, operator,
     policy::{self, Policy},
-    running,
+    running, until_it_succeeds,
 };
 use k8s_openapi::api::core::v1::{LimitRange, Pod, ResourceQuota, Service};
 use kube::{Api, ResourceExt as _, api::ListParams};
@@ -69,14 +69,21 @@ async fn an_image_that_is_not_there_is_named_and_corrected_by_the_spec() -> anyh
 /// Refuses a pod that asks for nothing, such as a member's, and takes one that asks for something.
 const QUOTA: &str = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: few}, spec: {scopes: [BestEffort], hard: {pods: '0'}}}";
 
+/// A pod that asks for nothing, and would be taken otherwise.
+const ONE_MORE: &str = "{apiVersion: v1, kind: Pod, metadata: {name: one-more}, spec: {
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}},
+  containers: [{name: x, image: x, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]}}";
+
 /// Has such a quota, and waits until it is in force.
 pub(crate) async fn no_room(ns: &TestNamespace) -> anyhow::Result<()> {
     ns.apply(QUOTA).await?;
-    let counted = |quota: Option<&ResourceQuota>| {
-        let counted = quota.and_then(|quota| quota.status.as_ref()?.used.as_ref());
-        counted.map(drop).ok_or_else(|| "not counted".to_owned())
-    };
-    Ok(wait_for(&ns.api(), "few", SOON, "to be counted", counted).await?)
+    until_it_succeeds(async || {
+        let create = ["create", "-f", "-", "--dry-run=server"];
+        let said = ns.kubectl_with(&create, ONE_MORE.as_bytes(), SOON).await?;
+        ensure!(said.stderr.contains("exceeded quota: few"), "{said}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,11 +1,9 @@
 //! A fault: a pod gets less memory than what runs in it needs, and its processes are killed for it, again and again.
 
-use std::{
-    io, thread,
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
 
 use kube::ResourceExt as _;
+use tokio::time::{Instant, sleep};
 
 use super::{Broken, Fault, FaultError, PATIENCE, failed, place::Place};
 use crate::cgroup;
@@ -20,7 +18,7 @@ pub struct Starved {
 
 impl Place {
     /// Leaves all containers of this pod together so many bytes, and kills this one, which uses more now.
-    pub fn starve(&self, container: &str, bytes: u64) -> Result<Broken<Starved>, FaultError> {
+    pub async fn starve(&self, container: &str, bytes: u64) -> Result<Broken<Starved>, FaultError> {
         let pod = format!("pod{}", self.pod.uid().unwrap_or_default());
         let starved = Starved { node: self.node.cgroup(&self.ground.layout), pod, whose: self.name() };
         let begun = Instant::now();
@@ -29,9 +27,10 @@ impl Place {
             if begun.elapsed() > PATIENCE {
                 return Err(error);
             }
-            // One that is being restarted has no process at the moment.
-            let _ = self.kill(container);
-            thread::sleep(Duration::from_millis(20));
+            // One that is being restarted has no process at the moment, and another container after that.
+            let (namespace, pod) = (self.pod.namespace().unwrap_or_default(), self.pod.name_any());
+            let _ = self.ground.place(&namespace, &pod).await.and_then(|now| now.kill(container));
+            sleep(Duration::from_millis(20)).await;
         }
         Ok(Broken::new(starved))
     }

@@ -56,7 +56,7 @@ pub use self::{
     exec::Exec,
     namespace::{PodSecurity, TestCase, TestNamespace, in_namespace},
     output::Output,
-    wait::{wait_for, wait_for_all},
+    wait::{until_it_succeeds, wait_for, wait_for_all},
 };
 
 /// How long one call to the API server may take.

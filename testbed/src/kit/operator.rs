@@ -14,7 +14,7 @@ use super::{
     check,
     kubectl::KubectlError,
     output::NotSuccessful,
-    wait::{WaitError, wait_for},
+    wait::{WaitError, until_it_succeeds, wait_for},
 };
 
 /// Long enough for a busy machine, short enough to be waited for.
@@ -56,7 +56,11 @@ pub enum OperatorError {
 pub async fn crds(cluster: &Cluster) -> Result<(), OperatorError> {
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     for crd in cluster.apply(CRDS).await? {
-        wait_for(&crds, &crd.name_any(), PATIENCE, "to be established", established).await?;
+        let name = crd.name_any();
+        wait_for(&crds, &name, PATIENCE, "to be established", established).await?;
+        // The list of kinds, which a client asks before it applies one, follows a moment later.
+        let served = async || Ok(cluster.kubectl(&["get", &name, "--all-namespaces"]).await?.success()?);
+        until_it_succeeds::<_, OperatorError>(PATIENCE, served).await?;
     }
     Ok(())
 }
@@ -115,9 +119,9 @@ pub async fn available_in(cluster: &Cluster, namespace: &str) -> Result<(), Oper
 pub async fn operator_replicas(ns: &TestNamespace, replicas: u8) -> Result<(), OperatorError> {
     let deployment = format!("deployment/{DEPLOYMENT}");
     ns.kubectl(&["scale", &deployment, &format!("--replicas={replicas}")]).await?.success()?;
-    ns.kubectl(&["rollout", "status", &deployment, "--timeout=120s"]).await?.success()?;
+    ns.kubectl(&["rollout", "status", &deployment, "--timeout=5m"]).await?.success()?;
     if replicas == 0 {
-        ns.kubectl(&["wait", "--for=delete", "pod", "-l", LABELS, "--timeout=120s"]).await?.success()?;
+        ns.kubectl(&["wait", "--for=delete", "pod", "-l", LABELS, "--timeout=5m"]).await?.success()?;
     }
     Ok(())
 }

@@ -47,6 +47,21 @@ impl fmt::Display for WaitError {
     }
 }
 
+/// Tries again and again for so long, where there is nothing to watch; what went wrong last is told then.
+pub async fn until_it_succeeds<T, E>(
+    patience: Duration,
+    attempt: impl AsyncFn() -> Result<T, E>,
+) -> Result<T, E> {
+    let end = Instant::now() + patience;
+    loop {
+        match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) if Instant::now() > end => return Err(error),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
 /// Waits until `check` is content with the object of this name; `what` completes the sentence "waited for NAME …".
 ///
 /// The check gets `None` while there is no such object, and says in its error what it sees instead of what it wants.

@@ -1,8 +1,9 @@
 //! How long DNS lets its answers be believed is realistic, and tests can turn it.
 
 use std::{
+    io::ErrorKind,
     net::{Ipv4Addr, UdpSocket},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use testbed::{
@@ -43,9 +44,12 @@ fn send(server: Ipv4Addr, name: &str) -> Option<Said> {
     socket.connect((server, 53)).unwrap();
     let mut answer = [0; 512];
     let length = (0..10).find_map(|_| {
-        // Where no server is Ready it is refused, and the socket says so.
-        socket.send(&question).ok()?;
-        socket.recv(&mut answer).ok()
+        let said = socket.send(&question).and_then(|_| socket.recv(&mut answer));
+        if said.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            // Where no server is Ready it is refused at once, and the socket says so.
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        said.ok()
     })?;
     assert_eq!(&answer[..2], &[0x12, 0x34]);
     match answer[3] & 0x0f {
@@ -95,22 +99,25 @@ async fn turn(cluster: &Cluster, answers: DnsAnswers) {
     panic!("DNS does not answer as {answers:?} says: {:?}", ask_all(network.dns_service(), api_server));
 }
 
-/// What DNS says of a name that was asked for before there was such a name.
-async fn asked_too_early(cluster: &Cluster, found: impl Fn(&[Said]) -> bool) -> bool {
+/// Whether DNS knows a name within this time that was asked for before there was such a name.
+async fn known_within(patience: Duration, cluster: &Cluster) -> bool {
+    let known = |said: &[Said]| said.iter().all(|said| matches!(said, Said::Address { .. }));
     let server = instance().network().dns_service();
     let mut as_wanted = false;
     TestCase::of("asked_too_early")
         .on(cluster.clone())
         .run(async |ns| {
             let name = format!("late.{}.svc.cluster.local", ns.name());
+            let begun = Instant::now();
             anyhow::ensure!(ask_all(server, &name).iter().all(|said| *said == Said::NoSuchName));
             ns.apply("{apiVersion: v1, kind: Service, metadata: {name: late}, spec: {ports: [{port: 80}]}}")
                 .await?;
-            for _ in 0..50 {
-                as_wanted = found(&ask_all(server, &name));
-                if as_wanted {
+            while !as_wanted {
+                let said = ask_all(server, &name);
+                if begun.elapsed() > patience {
                     break;
                 }
+                as_wanted = known(&said);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Ok(())
@@ -124,13 +131,11 @@ async fn asked_too_early(cluster: &Cluster, found: impl Fn(&[Said]) -> bool) -> 
 async fn dns_answers_as_kubeadm_sets_it_up_unless_a_test_says_otherwise() {
     // Never a cluster that somebody has named: its DNS is not ours to turn.
     let cluster = Cluster::connect_to(cluster::places(instance()).unwrap()).await.unwrap();
-    let known = |said: &[Said]| said.iter().all(|said| matches!(said, Said::Address { .. }));
     turn(&cluster, DnsAnswers { ttl: 20, cache: 20 }).await;
-    let found_soon = asked_too_early(&cluster, known).await;
+    let found_soon = known_within(Duration::from_secs(10), &cluster).await;
     turn(&cluster, DnsAnswers::default()).await;
-    assert!(!found_soon, "a server that keeps its answers for 20 s knew a new name within 5 s");
-    assert!(
-        asked_too_early(&cluster, known).await,
-        "a server that keeps no answers does not know a new name"
-    );
+    assert!(!found_soon, "a server that keeps its answers for 20 s knew a new name within 10 s");
+    // Longer than on a quiet machine, and that is not what matters: it must not take the time that answers are kept elsewhere.
+    let found = known_within(Duration::from_mins(1), &cluster).await;
+    assert!(found, "a server that keeps no answers does not know a new name");
 }

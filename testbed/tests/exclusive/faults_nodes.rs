@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Event, Node as NodeObject, Pod};
 use kube::Api;
 use testbed::{
     faults::{Ground, place::Place},
-    kit::{TestNamespace, check, in_namespace, wait_for, wait_for_all},
+    kit::{TestNamespace, check, in_namespace, until_it_succeeds, wait_for, wait_for_all},
     node::Node,
 };
 
@@ -49,16 +49,14 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: disk}}]
 ";
 
-async fn starts(ns: &TestNamespace, pod: &str) -> anyhow::Result<usize> {
-    // The shell may be there before it has written.
-    for _ in 0..100 {
-        let lines = ns.exec(pod, &["cat", "/data/starts"]).await?;
-        if lines.code == 0 {
-            return Ok(lines.stdout.lines().count());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    anyhow::bail!("{pod} has written nothing")
+/// Whether the pod's file tells of just so many starts. The shell may be there before it has written.
+async fn has_started(ns: &TestNamespace, pod: &str, times: usize) -> anyhow::Result<bool> {
+    until_it_succeeds(SOON, async || {
+        let lines = ns.exec(pod, &["cat", "/data/starts"]).await?.success()?.lines().count();
+        ensure!(lines >= times, "{pod} has written {lines} times");
+        Ok(lines == times)
+    })
+    .await
 }
 
 fn container(pod: &Pod) -> Option<String> {
@@ -100,8 +98,8 @@ async fn a_rebooted_node_has_its_disks_and_a_lost_one_comes_back_without() -> an
         for place in &places {
             runs_again(&ns, &place.pod).await?;
         }
-        ensure!(starts(&ns, "empty").await? == 2, "the emptyDir is not what it was");
-        ensure!(starts(&ns, "disk").await? == 2, "the disk is not what it was");
+        ensure!(has_started(&ns, "empty", 2).await?, "the emptyDir is not what it was");
+        ensure!(has_started(&ns, "disk", 2).await?, "the disk is not what it was");
 
         unplugged(&ns, &ground).await?;
 
@@ -114,7 +112,7 @@ async fn a_rebooted_node_has_its_disks_and_a_lost_one_comes_back_without() -> an
         .await?;
         lost.heal().await?;
         runs_again(&ns, &places[0].pod).await?;
-        ensure!(starts(&ns, "empty").await? == 1, "something of the emptyDir is left");
+        ensure!(has_started(&ns, "empty", 1).await?, "something of the emptyDir is left");
         disk_is_missed(&ns).await
     })
     .await

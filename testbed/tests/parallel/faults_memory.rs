@@ -28,7 +28,8 @@ async fn a_pod_without_memory_is_killed_again_and_again_until_it_has_enough() ->
             ns.apply(&script_pod("greedy", GREEDY).replace("restartPolicy: Never", "restartPolicy: Always"))
                 .await?;
             ns.pod_ready("greedy").await?;
-            let starved = Ground::here()?.place(ns.name(), "greedy").await?.starve("shell", TOO_LITTLE)?;
+            let starved =
+                Ground::here()?.place(ns.name(), "greedy").await?.starve("shell", TOO_LITTLE).await?;
             // The first time it was killed by us.
             let again = |pod: Option<&Pod>| match ends(pod) {
                 Some((2.., 137)) => Ok(()),

@@ -10,7 +10,7 @@ use testbed::{
         network::{Line, Peer, Way},
         place::Place,
     },
-    kit::{Exec, PodSecurity, TestCase, TestNamespace, check, wait_for},
+    kit::{Exec, PodSecurity, TestCase, TestNamespace, check, until_it_succeeds, wait_for},
 };
 
 use crate::{SOON, script_pod};
@@ -47,6 +47,15 @@ async fn arrives(ns: &TestNamespace, from: &Place, to: &Place, port: u16) -> any
     Ok(seen?.code == 0)
 }
 
+/// Talks sooner or later: a busy machine is late with an answer, and with what a Service leads to.
+async fn comes_to_talk(ns: &TestNamespace, from: &str, to: &str, port: u16) -> anyhow::Result<()> {
+    let attempt = async || {
+        ensure!(talks(ns, from, to, port).await?, "{from} does not talk to {to}:{port}");
+        Ok(())
+    };
+    until_it_succeeds(SOON, attempt).await
+}
+
 /// As often as a busy machine needs to try and to look at the same time.
 async fn arrives_sometime(ns: &TestNamespace, from: &Place, to: &Place, port: u16) -> anyhow::Result<bool> {
     for _ in 0..10 {
@@ -66,7 +75,7 @@ async fn packets_are_dropped_in_the_direction_that_was_cut_and_pass_when_it_heal
             let service: Service = ns.api().get("b").await?;
             let service = service.spec.and_then(|spec| spec.cluster_ip).context("no address")?;
             for to in [&b.address()?, &service] {
-                ensure!(talks(&ns, "a", to, 5001).await?, "a and b do not talk by {to} at all");
+                comes_to_talk(&ns, "a", to, 5001).await.with_context(|| format!("by {to} at all"))?;
             }
 
             let cut = a.cut(Way::Both, Peer::Pod(&b))?;
@@ -74,10 +83,10 @@ async fn packets_are_dropped_in_the_direction_that_was_cut_and_pass_when_it_heal
                 ensure!(!talks(&ns, "a", to, 5001).await?, "a talks to b by {to} through the cut");
             }
             ensure!(!talks(&ns, "b", &a.address()?, 5001).await?, "b talks to a through the cut");
-            ensure!(talks(&ns, "a", &a.address()?, 5001).await?, "a does not talk to itself");
+            comes_to_talk(&ns, "a", &a.address()?, 5001).await.context("to itself")?;
             cut.heal().await?;
             for to in [&b.address()?, &service] {
-                ensure!(talks(&ns, "a", to, 5001).await?, "a and b do not talk by {to} again");
+                comes_to_talk(&ns, "a", to, 5001).await.with_context(|| format!("by {to} again"))?;
             }
 
             let cut = a.cut(Way::Out, Peer::Pod(&b))?;
@@ -88,13 +97,15 @@ async fn packets_are_dropped_in_the_direction_that_was_cut_and_pass_when_it_heal
             ensure!(arrives_sometime(&ns, &a, &b, 5002).await?, "what a sends does not arrive");
             ensure!(!arrives(&ns, &b, &a, 5002).await?, "what b sends arrives");
             drop(cut);
-            ensure!(talks(&ns, "b", &a.address()?, 5002).await?, "a cut that was dropped has not healed");
+            comes_to_talk(&ns, "b", &a.address()?, 5002)
+                .await
+                .context("a cut that was dropped has not healed")?;
 
             let cut = a.cut(Way::In, Peer::Port(5001))?;
             ensure!(!talks(&ns, "b", &a.address()?, 5001).await?, "the port that was cut answers");
-            ensure!(talks(&ns, "b", &a.address()?, 5002).await?, "another port does not answer");
+            comes_to_talk(&ns, "b", &a.address()?, 5002).await.context("another port does not answer")?;
             cut.heal().await?;
-            ensure!(talks(&ns, "b", &a.address()?, 5001).await?, "the port does not answer again");
+            comes_to_talk(&ns, "b", &a.address()?, 5001).await.context("the port does not answer again")?;
 
             all_of_it(&ns, &ground, &a).await
         })
@@ -129,7 +140,7 @@ async fn a_bad_line_loses_and_delays_and_is_a_good_one_when_it_heals() -> anyhow
             let slow = repeated(&ns, &b.address()?, 100_000).await?;
             ensure!(slow > Duration::from_secs(3), "eight hundred thousand bits came in {slow:?}");
             line.heal().await?;
-            ensure!(talks(&ns, "a", &b.address()?, 5001).await?, "a and b do not talk again");
+            comes_to_talk(&ns, "a", &b.address()?, 5001).await.context("again")?;
             let (line, before) = (a.worsen(Line { lost: 30, kilobits: 100_000 })?, sent_again(&ns).await?);
             let mut tries = 0;
             while sent_again(&ns).await? == before {
@@ -145,18 +156,21 @@ async fn a_bad_line_loses_and_delays_and_is_a_good_one_when_it_heals() -> anyhow
 /// Cut from everybody else, a pod is still Ready for its node; cut from all, it is not.
 async fn all_of_it(ns: &TestNamespace, ground: &Ground, a: &Place) -> anyhow::Result<()> {
     let control = ground.layout().instance.network().control().into();
-    let api_server = control_talks(ns, control).await?;
-    ensure!(api_server, "a does not reach the API server at all");
+    let reaches = async || {
+        ensure!(control_talks(ns, control).await?, "a does not reach the API server");
+        anyhow::Ok(())
+    };
+    until_it_succeeds(SOON, reaches).await.context("at all")?;
     let cut = a.cut(Way::Out, Peer::Address(control))?;
     ensure!(!control_talks(ns, control).await?, "a reaches the API server through the cut");
     cut.heal().await?;
-    ensure!(control_talks(ns, control).await?, "a does not reach the API server again");
+    until_it_succeeds(SOON, reaches).await.context("again")?;
 
     let cut = a.cut(Way::Both, Peer::OtherMachines)?;
     ensure!(!control_talks(ns, control).await?, "a reaches another machine through the cut");
     // Longer than the probe is patient with it.
     tokio::time::sleep(Duration::from_secs(4)).await;
-    check::pod_ready(Some(&ns.api::<Pod>().get("a").await?)).map_err(anyhow::Error::msg)?;
+    ns.pod_ready("a").await?;
     cut.heal().await?;
 
     let cut = a.cut(Way::Both, Peer::All)?;

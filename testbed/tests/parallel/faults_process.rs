@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use testbed::{
     faults::Ground,
-    kit::{PodSecurity, TestCase, TestNamespace, wait_for},
+    kit::{PodSecurity, TestCase, TestNamespace, until_it_succeeds, wait_for},
 };
 
 use crate::{SOON, script_pod};
@@ -47,10 +47,13 @@ async fn a_process_stands_still_goes_on_and_is_killed() -> anyhow::Result<()> {
             for heal in [true, false] {
                 let frozen = place.freeze("shell")?;
                 // What it said before is on its way for a moment.
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                let before = count(&ns).await?;
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                ensure!(count(&ns).await? == before, "it goes on");
+                until_it_succeeds(SOON, async || {
+                    let before = count(&ns).await?;
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    ensure!(count(&ns).await? == before, "it goes on");
+                    Ok(())
+                })
+                .await?;
                 if heal {
                     frozen.heal().await?;
                 } else {

@@ -1,6 +1,6 @@
 //! Images come from a registry: a tag that it does not have is not found, and `Always` means that it is asked.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::core::v1::{ContainerStateWaiting, Event, Pod};
@@ -9,10 +9,9 @@ use testbed::{
     control_plane::Layout,
     image::Image,
     instance::Instance,
-    kit::{TestNamespace, check, in_namespace, wait_for, wait_for_all},
+    kit::{TestNamespace, check, in_namespace, until_it_succeeds, wait_for, wait_for_all},
     push::push,
 };
-use tokio::time::sleep;
 
 use crate::{CLIENT_IMAGE, SOON, script_pod};
 
@@ -93,9 +92,13 @@ async fn an_image_that_the_nodes_forget_is_pulled_again() -> anyhow::Result<()> 
         push_with("another").await?;
         pulls("second", "already present on machine").await?;
         forget_image(instance, IMAGE)?;
-        // What the kubelet is told of images follows by an event.
-        sleep(Duration::from_secs(2)).await;
-        pulls("third", "Successfully pulled image").await
+        // What the kubelet is told of images follows by an event, sooner or later.
+        let next = AtomicUsize::new(3);
+        until_it_succeeds(SOON, async || {
+            let name = format!("number-{}", next.fetch_add(1, Ordering::Relaxed));
+            pulls(&name, "Successfully pulled image").await
+        })
+        .await
     })
     .await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use testbed::kit::{Exec, handmade::HandMade, in_namespace};
+use testbed::kit::{Exec, handmade::HandMade, in_namespace, until_it_succeeds};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{SOON, script_pod};
@@ -13,7 +13,13 @@ async fn commands_run_in_a_pod_with_their_input_and_end_with_their_exit_code() -
     in_namespace("commands_run_in_a_pod_with_their_input", async |ns| {
         ns.apply(&script_pod("shell", "echo ready; sleep 600")).await?;
         ns.pod_ready("shell").await?;
-        ensure!(ns.logs("shell", None).await? == "ready\n");
+        // Who has no probe is Ready before it has said anything.
+        until_it_succeeds(SOON, async || {
+            let said = ns.logs("shell", None).await?;
+            ensure!(said == "ready\n", "{said:?}");
+            Ok(())
+        })
+        .await?;
 
         let output = ns.exec("shell", &["/bin/sh", "-c", "echo out; echo err >&2; exit 3"]).await?;
         ensure!((output.stdout.as_str(), output.stderr.as_str(), output.code) == ("out\n", "err\n", 3));

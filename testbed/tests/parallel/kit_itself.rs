@@ -16,7 +16,7 @@ use crate::{SOON, script_pod};
 #[tokio::test]
 async fn a_wait_in_vain_says_what_it_saw_last() -> anyhow::Result<()> {
     in_namespace("a_wait_in_vain_says_what_it_saw_last", async |ns| {
-        let short = Duration::from_secs(2);
+        let short = Duration::from_secs(10);
         let none = wait_for(&ns.api(), "x", short, "to be Ready", check::pod_ready).await;
         let said = none.err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(said.ends_with("to be Ready; last seen: no such pod"), "{said}");
