@@ -55,7 +55,7 @@ reasons! {
     /// The spec breaks rules. Nothing is done until it is corrected; a running cluster goes on running.
     InvalidSpec { problems: String } = "InvalidSpec" => "the spec cannot be carried out, and nothing is changed until it is corrected: {problems}";
     /// The spec asks for something that this operator cannot do yet, and going without would be worse than waiting.
-    NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and making the cluster without it would be worse than waiting: {fields}";
+    NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and going without would be worse than waiting, so no member is made or replaced until it can or these are taken out: {fields}";
     /// The spec has fields that do nothing.
     FieldsWithoutEffect { fields: String } = "FieldsWithoutEffect" => "these fields are set and have no effect: {fields}";
     /// The version was changed after the cluster had formed.
@@ -69,7 +69,7 @@ reasons! {
     /// `spec.paused` is set.
     Paused = "Paused" => "spec.paused is set: the operator watches and does nothing";
     /// The resource was used before, and there is no record of its birth.
-    AdoptionNeeded { evidence: String } = "AdoptionNeeded" => "this resource has been used before ({evidence}) and has no status.birth, so it may have data somewhere: the operator will not start it as a new cluster";
+    AdoptionNeeded { evidence: String } = "AdoptionNeeded" => "this resource has been used before ({evidence}), so it may have data somewhere: the operator will not start it as a new cluster";
     /// The resource is being deleted.
     BeingDeleted = "BeingDeleted" => "the resource is being deleted; Kubernetes removes what was made for it";
     /// The namespace is going away.
@@ -115,10 +115,14 @@ reasons! {
     BirthAbandoned { incarnation: i64, why: String } = "BirthAbandoned" => "attempt {incarnation} at forming the cluster is abandoned and another one starts: {why}; the cluster had not formed, so it held nobody's data";
     /// Less than a quorum answers.
     WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
+    /// All could agree, and do not.
+    WaitingForPeers { answering: usize, voters: usize } = "WaitingForPeers" => "{answering} of {voters} voting members answer, and none of them reads through a quorum: they are choosing a leader or do not reach each other, and nothing is changed until they agree";
+    /// Too many are lost for a quorum that could replace them.
+    QuorumLost { lost: usize, voters: usize } = "QuorumLost" => "{lost} of {voters} voting members are lost with their data, so there is no quorum any more, and nothing is changed: save what is left with etcdctl snapshot save through a member that still answers before you delete the resource";
     /// Nobody could be asked.
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
     /// A member is lost, and there is no quorum that could remove it.
-    MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); it is replaced when a quorum of the others answers";
+    MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); only a quorum of the others can replace it";
     /// A member's pod has lost its owner.
     PodDisowned { pod: String, owner: String } = "PodDisowned" => "pod {pod} is that of a member, but its owner reference was changed and it belongs to {owner}: its member is left alone until that is put back or the pod is deleted";
     /// A member does not serve and may come back.
@@ -131,6 +135,8 @@ reasons! {
     MovingLeader = "MovingLeader" => "the leader is to leave, and another member is made the leader first";
     /// A member is on its way in.
     WaitingForMemberJoined { member: String } = "WaitingForMemberJoined" => "member {member} joins the cluster";
+    /// One member after another was to join, and did not.
+    JoinFailing { times: u32, message: String } = "JoinFailing" => "{times} members in a row could not join, and the next one is tried less soon each time; the last one was given up because {message}";
     /// A member should be added, and the others are not all up.
     WaitingForMembersHealthy { healthy: usize, voters: usize } = "WaitingForMembersHealthy" => "a member is missing, and is added when the others are healthy: {healthy} of {voters} are";
     /// Somebody added a member by hand and has not started it.
@@ -145,6 +151,10 @@ reasons! {
     ChangeUndone { kind: String, name: String } = "ChangeUndone" => "somebody undoes it each time the operator puts the {kind} {name} right; it goes on, less often each time";
     /// A member answers for another cluster.
     ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
+    /// etcd's database has reached its largest size.
+    DatabaseFull = "DatabaseFull" => "etcd raised the alarm NOSPACE, its database has reached its largest size, and only reads and deletes are answered: delete what is not needed, compact and defragment (etcdctl compaction, etcdctl defrag), then end the alarm with etcdctl alarm disarm";
+    /// Members hold different data.
+    DataCorrupt = "DataCorrupt" => "etcd raised the alarm CORRUPT, members hold different data, and nobody can tell whose is right: no member is added or removed until the alarm is ended; save a snapshot of each member first (etcdctl snapshot save), compare them, and then end it with etcdctl alarm disarm";
     /// Every copy of the data is gone.
     DataLost { lost: String } = "DataLost" => "the data of this cluster is gone ({lost}); it is not replaced by an empty cluster: restore a backup, or delete the resource and create it again";
 }

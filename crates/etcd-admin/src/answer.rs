@@ -1,5 +1,7 @@
 //! TALKING TO ETCD: what members answer, in types of our own.
 
+use std::collections::BTreeSet;
+
 use crate::{
     id::{ClusterId, MemberId, RaftIndex, RaftTerm, Revision},
     rpc,
@@ -99,6 +101,20 @@ pub struct Status {
     pub storage_version: Option<String>,
     /// What it complains about, in its own words.
     pub errors: Vec<String>,
+}
+
+impl Status {
+    /// The alarms among its complaints. It costs nothing to ask for them here, whereas asking for alarms as such is an entry in etcd's log.
+    #[must_use]
+    pub fn alarms(&self) -> BTreeSet<AlarmKind> {
+        // The text of a protobuf message, in which all versions have this part in common.
+        let kind = |error: &String| match error {
+            error if error.contains("alarm:NOSPACE") => Some(AlarmKind::NoSpace),
+            error if error.contains("alarm:CORRUPT") => Some(AlarmKind::Corrupt),
+            _ => None,
+        };
+        self.errors.iter().filter_map(kind).collect()
+    }
 }
 
 /// A size as a number without a sign; zero and below mean that it was not told.

@@ -334,13 +334,14 @@ mod steps {
         assert!(full.maybe_done(), "etcd may apply what it refuses for lack of space");
         let alarm = Alarm { member: Some(id_of(&member).await), kind: AlarmKind::NoSpace };
         assert_eq!(member.alarms().await.unwrap(), [alarm]);
-        assert!(!member.status().await.unwrap().errors.is_empty());
+        assert_eq!(member.status().await.unwrap().alarms(), [AlarmKind::NoSpace].into());
         member.ping().await.unwrap();
         let now = member.status().await.unwrap().revision;
         member.compact(now).await.unwrap();
         member.defragment().await.unwrap();
         member.disarm(alarm).await.unwrap();
         assert_eq!(member.alarms().await.unwrap(), []);
+        assert_eq!(member.status().await.unwrap().alarms(), [].into());
         member.put(b"foo", b"bar").await.unwrap();
     }
 

@@ -15,7 +15,7 @@ use etcd_admin::Member;
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use launch::MemberName;
 use planner::{
-    Attempt, ListedMember, MemberId, OFTEN, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject,
+    Attempt, JOINS, ListedMember, MemberId, OFTEN, POD_DELETION, POD_METADATA, RefusalClass, RefusedObject,
     Timestamp,
 };
 use tokio::time::Instant;
@@ -87,8 +87,8 @@ pub struct Memory {
     pub sent_in_vain: u32,
     /// What was refused.
     refusals: Vec<RefusedObject>,
-    /// What was put right, by kind and name.
-    put_right: BTreeMap<(&'static str, String), PutRight>,
+    /// What was done and may have come to nothing, by kind and name.
+    repeated: BTreeMap<(&'static str, String), Repeated>,
     /// Connections by address.
     pub connections: BTreeMap<String, Member>,
     /// Rounds in a row that did not go as planned.
@@ -101,8 +101,8 @@ pub struct Memory {
     pub figures: Option<ClusterFigures>,
 }
 
-/// That an object was made what it should be.
-struct PutRight {
+/// That the same was done again.
+struct Repeated {
     /// What that is.
     what: String,
     /// How often in a row.
@@ -278,14 +278,38 @@ impl Memory {
     /// An object was made this. If that was so before, and often, somebody undoes it: two who do that to each other as fast as they can
     /// keep an API server busy.
     pub fn put_right(&mut self, kind: &'static str, name: &str, what: String, now: Instant, at: Timestamp) {
-        self.put_right.retain(|_, it| now.duration_since(it.at) < UNDISPUTED);
-        let key = (kind, name.to_owned());
-        let before = self.put_right.get(&key).filter(|it| it.what == what).map_or(0, |it| it.times);
-        let times = before.saturating_add(1);
-        self.put_right.insert(key, PutRight { what, times, at: now });
+        let times = self.repeated(kind, name, what, now);
         if times >= OFTEN {
             self.refused(kind, name, RefusalClass::Undone { times }, String::new(), at);
         }
+    }
+
+    /// A member that was to join this cluster, whose pods are made from this, was given up. One after another, as fast as they are, would be
+    /// a new entry in etcd's log and a new pod each time.
+    pub fn not_joined(&mut self, cluster: &str, inputs: String, why: String, now: Instant, at: Timestamp) {
+        let times = self.repeated(JOINS, cluster, inputs, now);
+        if times >= OFTEN {
+            self.refused(JOINS, cluster, RefusalClass::NotJoined { times }, why, at);
+        } else {
+            // The spec has changed since: what stood against the members of before need not stand against these.
+            self.not_refused(JOINS, cluster);
+        }
+    }
+
+    /// A member has joined: what stood against it is over.
+    pub fn joined(&mut self, cluster: &str) {
+        self.repeated.remove(&(JOINS, cluster.to_owned()));
+        self.not_refused(JOINS, cluster);
+    }
+
+    /// How often in a row this was done to an object, now included.
+    fn repeated(&mut self, kind: &'static str, name: &str, what: String, now: Instant) -> u32 {
+        self.repeated.retain(|_, it| now.duration_since(it.at) < UNDISPUTED);
+        let key = (kind, name.to_owned());
+        let before = self.repeated.get(&key).filter(|it| it.what == what).map_or(0, |it| it.times);
+        let times = before.saturating_add(1);
+        self.repeated.insert(key, Repeated { what, times, at: now });
+        times
     }
 
     /// What stands refused. Pods of an attempt that is over, and of members that are none, are nobody's concern.
@@ -342,6 +366,24 @@ mod tests {
         assert_eq!(seen, [None, None, undone(3), undone(4), undone(5)]);
         tokio::time::advance(UNDISPUTED).await;
         assert_eq!(put_right("disputed", "as it should be"), None, "it lasted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn several_that_do_not_join_make_the_next_one_wait_until_one_joins_or_the_spec_is_another() {
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut memory = Memory::default();
+        let not_joined = |memory: &mut Memory, inputs: &str| {
+            memory.not_joined("c", inputs.to_owned(), "why".to_owned(), Instant::now(), at);
+            memory.refusals("c", None).into_iter().find(|it| it.kind == JOINS).map(|refused| refused.class)
+        };
+        let in_vain = |times| Some(RefusalClass::NotJoined { times });
+        let seen: Vec<_> = (0..4).map(|_| not_joined(&mut memory, "a")).collect();
+        assert_eq!(seen, [None, None, in_vain(3), in_vain(4)]);
+        assert_eq!(not_joined(&mut memory, "b"), None, "made from another spec");
+        assert_eq!((not_joined(&mut memory, "b"), not_joined(&mut memory, "b")), (None, in_vain(3)));
+        memory.joined("c");
+        assert!(memory.refusals("c", None).is_empty());
+        assert_eq!(not_joined(&mut memory, "b"), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,9 @@ use api::{EtcdCluster, EtcdClusterStatus, Event, Reason, condition, scope::Scope
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event as CoreEvent;
 use kube::Client;
-use planner::{Desired, ListedMember, Observed, OperatorIdentity, Plan, SeenResource, Timestamp, plan};
+use planner::{
+    Desired, Leaving, ListedMember, Observed, OperatorIdentity, Plan, SeenResource, Step, Timestamp, plan,
+};
 use tokio::time::Instant;
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -149,6 +151,9 @@ impl Context {
         };
         for change in changes(&plan, std::mem::take(&mut memory.changed)) {
             self.metrics.member_changed(&labels(key), change);
+        }
+        if let (Ok(desired), Acted::DoneRisky) = (&desired, &acted) {
+            remember_joins(&plan.steps, desired, memory, self.clock.now());
         }
         self.finish(key, observation, &plan, acted, memory).await
     }
@@ -350,23 +355,46 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
     done
 }
 
+/// Remembers who has joined, and who was given up.
+fn remember_joins(steps: &[Step], desired: &Desired, memory: &mut Memory, at: Timestamp) {
+    for step in steps {
+        match step {
+            Step::PromoteMember { .. } => memory.joined(&desired.name),
+            Step::RemoveMember { because: Leaving::NotJoined(why), .. } => {
+                let inputs = desired.inputs(desired.version);
+                memory.not_joined(&desired.name, inputs, why.clone(), Instant::now(), at);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Of what was to be told after an earlier round: what has happened, and what may yet. What is planned again is told by that plan.
 fn of_before(observed: &Observed, mut untold: Vec<(Event, Instant)>) -> (Vec<Event>, Vec<(Event, Instant)>) {
-    let Some(list) = planner::member_list(observed) else { return (Vec::new(), untold) };
+    let list = planner::member_list(observed).map(|list| list.members.as_slice());
+    let attempt = observed.resource.birth().map(|birth| birth.incarnation);
     let has_pod = |member: &str| observed.own_pods().any(|pod| pod.name == member);
-    let told = untold.extract_if(.., |(event, _)| happened(&list.members, event, has_pod));
+    let told = untold.extract_if(.., |(event, _)| happened(list, attempt, event, has_pod));
     let told = told.map(|(event, _)| event).collect();
     untold.retain(|(_, since)| since.elapsed() < LATE);
     (told, untold)
 }
 
-/// Whether the members are what this tells of.
-fn happened(list: &[ListedMember], event: &Event, has_pod: impl Fn(&str) -> bool) -> bool {
-    let listed = |title: &str| list.iter().any(|member| member.is_called(title));
+/// Whether the members, if somebody tells who they are, and the attempt at forming the cluster are what this tells of.
+fn happened(
+    list: Option<&[ListedMember]>,
+    attempt: Option<i64>,
+    event: &Event,
+    has_pod: impl Fn(&str) -> bool,
+) -> bool {
+    let listed = |title: &str| list.map(|list| list.iter().any(|member| member.is_called(title)));
     match event {
-        Event::ReplacingDeadMember { member } | Event::MemberRemoved { member } => !listed(member),
-        Event::NewMemberAdded { member } => listed(member) && has_pod(member),
-        _ => false,
+        Event::ReplacingDeadMember { member } | Event::MemberRemoved { member } => {
+            listed(member) == Some(false)
+        }
+        Event::NewMemberAdded { member } => listed(member) == Some(true) && has_pod(member),
+        Event::BirthAbandoned { incarnation, .. } => attempt.is_some_and(|attempt| attempt > *incarnation),
+        Event::MemberUpgraded { .. } => false,
     }
 }
 
@@ -425,10 +453,18 @@ mod tests {
         ];
         for (title, expected) in [("a-1", false), ("a-2", true), ("9", false), ("theirs", false), ("8", true)]
         {
-            assert_eq!(happened(&list, &removed(title), |_| false), expected, "{title}");
+            assert_eq!(happened(Some(&list), None, &removed(title), |_| false), expected, "{title}");
+            assert!(!happened(None, None, &removed(title), |_| false), "nobody says who the members are");
         }
         let added = Event::NewMemberAdded { member: "a-1".to_owned() };
-        assert!(happened(&list, &added, |pod| pod == "a-1") && !happened(&list, &added, |_| false));
+        let is_told = |pod: &str| happened(Some(&list), None, &added, |name| name == pod);
+        assert!(is_told("a-1") && !is_told("a-2"));
+        let abandoned =
+            Event::BirthAbandoned { member: "a-1".to_owned(), incarnation: 2, why: String::new() };
+        let table = [(None, false), (Some(2), false), (Some(3), true)];
+        for (attempt, expected) in table {
+            assert_eq!(happened(None, attempt, &abandoned, |_| false), expected, "{attempt:?}");
+        }
     }
 
     #[test]

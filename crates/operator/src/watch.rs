@@ -200,7 +200,7 @@ fn terms(leadership: &Leadership) -> impl futures::Stream<Item = ()> + Send + us
     })
 }
 
-/// Notes when all clusters are known, and forgets those that are gone; and all of them when somebody else leads, whose figures they are
+/// Notes when all clusters are known, and forgets those that are gone or not ours any more; and all of them when somebody else leads, whose figures they are
 /// from then on.
 async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) {
     let mut changes = context.leadership.changes();
@@ -213,7 +213,12 @@ async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) 
         if !leads {
             context.follow().await;
         }
-        context.forget(|key| store.get(&ObjectRef::new(&key.name).within(&key.namespace)).is_some()).await;
+        // Whose resource was given to another operator is that one's to tell of, too.
+        let is_ours = |key: &Key| {
+            let cluster = store.get(&ObjectRef::new(&key.name).within(&key.namespace));
+            cluster.is_some_and(|cluster| context.scope.manages(cluster.meta().annotations.as_ref()))
+        };
+        context.forget(is_ours).await;
     }
 }
 

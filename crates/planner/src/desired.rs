@@ -151,15 +151,15 @@ impl Desired {
         attempt.members(&self.name, count)
     }
 
-    /// A digest of what the user asked for that a pod is made from. It says whether a pod is as the spec wants it. How many members
-    /// there are is no part of it: members come and go one by one, and the others stay as they are. Our own
+    /// A digest of what the user asked for that a pod of this version is made from. It says whether a pod is as the spec wants it; the
+    /// version need not be the spec's, because one that joins runs what the others run. How many members there are is no part of it: members come and go one by one, and the others stay as they are. Our own
     /// builders and the launcher's image are no part of it: upgrading the operator must not touch anybody's members.
     #[must_use]
-    pub fn inputs(&self) -> String {
+    pub fn inputs(&self, version: EtcdVersion) -> String {
         let policy = PodPolicy { busybox_image: None, dns_timeout_in_second: None, ..self.pod.clone() };
         // A policy came from JSON, so it goes back into it; were that ever to fail, all policies would count as one.
         let policy = serde_json::to_string(&policy).unwrap_or_default();
-        digest::short(&["inputs", &self.version.to_string(), &self.repository, &policy], 16)
+        digest::short(&["inputs", &version.to_string(), &self.repository, &policy], 16)
     }
 }
 
@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn inputs_change_with_what_a_pod_is_made_from_and_with_nothing_else() {
-        let inputs = |spec: &str| fixture::desired_of(spec).unwrap().inputs();
+        let inputs_of = |desired: &Desired| desired.inputs(desired.version);
+        let inputs = |spec: &str| inputs_of(&fixture::desired_of(spec).unwrap());
         let plain = inputs(r#"{"size": 3}"#);
         for same in [
             r#"{"size": 1}"#,
@@ -229,7 +230,7 @@ mod tests {
             assert_ne!(inputs(other), plain, "{other}");
         }
         let upgraded = Desired { launcher_image: "new".to_owned(), ..fixture::desired() };
-        assert_eq!(upgraded.inputs(), plain);
+        assert_eq!(inputs_of(&upgraded), plain);
     }
 
     #[test]

@@ -184,6 +184,8 @@ pub const POD_METADATA: &str = "metadata of Pod";
 pub const POD_DELETION: &str = "deletion of Pod";
 /// What stands for a kind where etcd's membership is written: it is one thing, and what was refused last counts for all of it.
 pub(crate) const MEMBERS: &str = "Members";
+/// The joining of members, one after another: what stands against the next one.
+pub const JOINS: &str = "joining of Members";
 
 impl Effect {
     /// Create a Service, or bring the one that was seen into shape.

@@ -278,6 +278,7 @@ impl World {
             applied: Some(9),
             version: Some(desired().version),
             linearizable: true,
+            alarms: BTreeSet::new(),
             members: (0..3).map(|ordinal| self.listed(ordinal)).collect(),
         };
         self.observed.members.insert(self.name(ordinal), SeenMember::Known(answer));

@@ -15,6 +15,7 @@ mod id;
 pub mod manifest;
 mod membership;
 mod observed;
+mod outage;
 mod plan;
 mod rules;
 pub mod safety;
@@ -28,12 +29,12 @@ mod fixture;
 
 pub use attempt::Attempt;
 pub use desired::{Desired, OperatorIdentity, Problem};
-pub use effect::{Basis, Deadline, Effect, MemberChange, POD_DELETION, POD_METADATA, SeenList};
+pub use effect::{Basis, Deadline, Effect, JOINS, MemberChange, POD_DELETION, POD_METADATA, SeenList};
 pub use id::{ClusterId, MemberId};
 pub use observed::{
-    Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort, SeenResource, SeenService,
-    SquattedName, owner_unless,
+    Alarm, Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness,
+    RefusalClass, RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort, SeenResource,
+    SeenService, SquattedName, owner_unless,
 };
 pub use plan::{Plan, plan};
 pub use status::{Report, blind};

@@ -9,7 +9,7 @@ use launch::{EtcdVersion, MemberName, Minor};
 use crate::{
     effect::{Basis, SeenList},
     id::MemberId,
-    observed::{Answer, ListedMember, Observed, OrderSeen, SeenMember, SeenPod},
+    observed::{Answer, ListedMember, Observed, SeenMember, SeenPod},
     quorum,
     view::View,
 };
@@ -144,11 +144,8 @@ impl<'a> Membership<'a> {
     /// The version that a new member should run: that of the others. While they differ, the one that the spec asks for, if anybody
     /// runs it already.
     pub(crate) fn version_to_join(&self, wanted: EtcdVersion) -> Option<EtcdVersion> {
-        let ordered = self.voters().filter_map(|seat| match &seat.pod?.order {
-            OrderSeen::Order(order) => Some(order.version),
-            OrderSeen::Missing | OrderSeen::Unreadable => seat.answer?.version,
-        });
-        let versions: Vec<EtcdVersion> = ordered.collect();
+        let ordered = |seat: &Seat<'_>| seat.pod?.version().or_else(|| seat.answer?.version);
+        let versions: Vec<EtcdVersion> = self.voters().filter_map(ordered).collect();
         if versions.contains(&wanted) { Some(wanted) } else { versions.into_iter().min() }
     }
 

@@ -9,9 +9,10 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
-    Desired, Observed, Problem, Step, Timestamp, Waiting,
+    Desired, Observed, Problem, Step, Timestamp,
     membership::{Fate, Membership, Seat},
-    observed::{OrderSeen, PodPhase, SeenPod, SeenResource, SeenService},
+    observed::{PodPhase, SeenPod, SeenResource, SeenService},
+    outage::Outage,
     rules::Decision,
     view::View,
 };
@@ -47,24 +48,28 @@ pub(crate) fn report(
     let desired = desired.as_ref().ok();
     let previous = &observed.resource.status;
     let name = &observed.resource.name;
-    let phase = phase(&view, decision);
     let has_service = matches!(observed.client_service, SeenService::Ours { .. });
     let service = || names::client_service(name);
-    let ready = view.current().filter(|pod| pod.is_ready()).count();
-    let known = view.birth.is_some();
+    let membership = Membership::of(&view);
+    let outage = Outage::of(&view, membership.as_ref());
+    let seen = Seen { view: &view, membership: membership.as_ref(), outage: outage.as_ref(), decision };
+    let pods = seen.pods_of_members();
+    // Without a birth nothing is known of members; what somebody else said of them stays.
+    let members = if view.birth.is_some() { Some(seen.members(&pods)) } else { previous.members.clone() };
+    let ready = members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
     let status = EtcdClusterStatus {
-        reason: decision.lost.then(|| sentences(&decision.waiting)),
-        phase: phase.or_else(|| previous.phase.clone()),
+        reason: outage.as_ref().filter(|outage| outage.is_final()).map(in_sentences),
+        phase: seen.phase().or_else(|| previous.phase.clone()),
         control_paused: desired.is_some_and(|desired| desired.paused).then_some(true),
-        conditions: Some(conditions(desired, &view, decision)),
+        conditions: Some(seen.conditions(desired)),
         size: size(&view),
         service_name: if has_service { Some(service()) } else { previous.service_name.clone() },
         client_port: if has_service { Some(i64::from(names::CLIENT_PORT)) } else { previous.client_port },
-        members: if known { Some(members(&view)) } else { previous.members.clone() },
-        current_version: current_version(&view).or_else(|| previous.current_version.clone()),
+        members,
+        current_version: current_version(&view, &pods).or_else(|| previous.current_version.clone()),
         // Said while an upgrade runs; there is none yet.
         target_version: None,
-        ready: desired.map(|desired| ready_of(ready, desired.size)).or_else(|| previous.ready.clone()),
+        ready: wanted(desired, previous).map(|wanted| ready_of(ready, wanted)),
         label_selector: Some(names::selector(name)),
         observed_generation: Some(observed.resource.generation),
         birth: None,
@@ -92,15 +97,10 @@ pub fn blind(resource: &SeenResource, now: Timestamp, why: &str) -> Report {
     Report { status: EtcdClusterStatus { conditions, birth: None, ..resource.status.clone() } }
 }
 
-/// Where the cluster is in its life. Without a birth nothing is said: a phase without a birth is the mark of somebody else's cluster.
-fn phase(view: &View<'_>, decision: &Decision) -> Option<String> {
-    let phase = match view.birth {
-        None => return None,
-        Some(_) if decision.lost => Phase::Failed,
-        Some(birth) if birth.formed => Phase::Running,
-        Some(_) => Phase::Creating,
-    };
-    Some(phase.as_str().to_owned())
+/// How many members the spec asks for; while it cannot be read, what it asked for before.
+fn wanted(desired: Option<&Desired>, previous: &EtcdClusterStatus) -> Option<usize> {
+    let before = || previous.ready.as_deref()?.split_once('/')?.1.parse().ok();
+    desired.map(|desired| desired.size).or_else(before)
 }
 
 /// How many members etcd has: what it says itself, or what it said last.
@@ -109,181 +109,212 @@ fn size(view: &View<'_>) -> Option<i64> {
     listed.and_then(|count| i64::try_from(count).ok()).or(view.observed.resource.status.size)
 }
 
-/// The members by whether they serve; who does not run yet is neither, as it always was.
-fn members(view: &View<'_>) -> MembersStatus {
-    let names = |wanted: &dyn Fn(&SeenPod) -> bool| {
-        let mut names: Vec<String> =
-            view.current().filter(|pod| wanted(pod)).map(|pod| pod.name.clone()).collect();
-        names.sort_unstable();
-        Some(names).filter(|names| !names.is_empty())
-    };
-    let mut unready = names(&|pod| pod.phase == PodPhase::Running && !pod.is_ready()).unwrap_or_default();
-    // By its name alone is one found again that has lost its labels and its owner.
-    unready.extend(view.disowned().map(|pod| pod.name.clone()));
-    unready.sort_unstable();
-    MembersStatus {
-        ready: names(&SeenPod::is_ready),
-        unready: Some(unready).filter(|names| !names.is_empty()),
-    }
-}
-
 /// The version that all members run: what each was ordered, which its launcher compares with what the image holds.
-fn current_version(view: &View<'_>) -> Option<String> {
-    let mut versions = view.current().map(|pod| match &pod.order {
-        OrderSeen::Order(order) => Some(order.version),
-        OrderSeen::Missing | OrderSeen::Unreadable => None,
-    });
+fn current_version(view: &View<'_>, pods: &[&SeenPod]) -> Option<String> {
+    let mut versions = pods.iter().map(|pod| pod.version());
     let first = versions.next()??;
     (view.is_formed() && versions.all(|version| version == Some(first))).then(|| first.to_string())
 }
 
-/// The conditions, with the times that they keep while nothing changes.
-fn conditions(desired: Option<&Desired>, view: &View<'_>, decision: &Decision) -> Vec<Condition> {
-    let resource = &view.observed.resource;
-    let previous = resource.status.conditions.as_deref().unwrap_or_default();
-    let now = Time(view.observed.now);
-    let membership = Membership::of(view);
-    let all = [
-        (ConditionType::Available, Some(available(view, decision))),
-        (ConditionType::Progressing, Some(progressing(view, decision))),
-        (ConditionType::Scaling, desired.and_then(|desired| scaling(view, membership.as_ref(), desired))),
-        (ConditionType::Recovering, recovering(view, membership.as_ref())),
-        (ConditionType::SpecAccepted, accepted(desired, decision)),
-        (ConditionType::FieldsIgnored, ignored(desired)),
-    ];
-    all.into_iter()
-        .filter_map(|(type_, said)| said.map(|(status, reasons)| (type_, status, reasons)))
-        .filter_map(|(type_, status, reasons)| {
-            let mut condition =
-                Condition::new(type_, status, reasons.first()?, Some(resource.generation), &now);
-            if reasons.len() > 1 {
-                condition.message = Some(join(&reasons));
-            }
-            Some(condition.following(condition::find(previous, type_)))
-        })
-        .collect()
-}
-
+/// What a condition says.
 type Said = (ConditionStatus, Vec<Reason>);
 
-/// Whether members come or go; no condition while none do.
-fn scaling(view: &View<'_>, membership: Option<&Membership<'_>>, desired: &Desired) -> Option<Said> {
-    let to = desired.size;
-    let reason = match membership {
-        None if view.birth.is_some_and(|birth| !birth.formed) => Reason::ScalingUp { from: 0, to },
-        None => return None,
-        Some(membership) => {
-            let voters = membership.voters().count();
-            // A learner that nobody needs any more is also one too many. Whom somebody else added does not go for the spec's sake.
-            let ours = |seat: &&Seat<'_>| !matches!(seat.fate, Fate::Foreign | Fate::Unknown);
-            let members = membership.seats.iter().filter(ours).count();
-            match (voters.cmp(&to), members.cmp(&to)) {
-                (Ordering::Less, _) => Reason::ScalingUp { from: voters, to },
-                (_, Ordering::Greater) => Reason::ScalingDown { from: members, to },
-                _ => return None,
-            }
-        }
-    };
-    Some((ConditionStatus::True, vec![reason]))
+/// What the report is about: what was seen, and what was decided on it.
+struct Seen<'s, 'a> {
+    view: &'s View<'a>,
+    membership: Option<&'s Membership<'a>>,
+    outage: Option<&'s Outage>,
+    decision: &'s Decision,
 }
 
-/// Whether members are lost and not replaced yet; no condition while none are.
-fn recovering(view: &View<'_>, membership: Option<&Membership<'_>>) -> Option<Said> {
-    let lost: Vec<Reason> = match membership {
-        None if !view.is_formed() => return None,
-        None => {
-            let lost = view.current().filter_map(|pod| Some((pod.name.clone(), pod.loss()?)));
-            lost.map(|(member, why)| Reason::MemberLost { member, why }).collect()
+impl<'a> Seen<'_, 'a> {
+    /// Where the cluster is in its life. Without a birth nothing is said: a phase without a birth is the mark of somebody else's cluster.
+    fn phase(&self) -> Option<String> {
+        let phase = match self.view.birth? {
+            _ if self.outage.is_some_and(Outage::is_final) => Phase::Failed,
+            birth if birth.formed => Phase::Running,
+            _ => Phase::Creating,
+        };
+        Some(phase.as_str().to_owned())
+    }
+
+    /// The pods of those who are members. Whom etcd does not list any more is none, however ready its pod still is.
+    fn pods_of_members(&self) -> Vec<&'a SeenPod> {
+        let removed = self.membership.map(|membership| membership.removed.as_slice()).unwrap_or_default();
+        self.view.current().filter(|pod| removed.iter().all(|removed| removed.name != pod.name)).collect()
+    }
+
+    /// The members by whether they serve; who does not run yet is neither, as it always was.
+    fn members(&self, pods: &[&SeenPod]) -> MembersStatus {
+        let names = |wanted: &dyn Fn(&SeenPod) -> bool| {
+            let mut names: Vec<String> =
+                pods.iter().filter(|pod| wanted(pod)).map(|pod| pod.name.clone()).collect();
+            names.sort_unstable();
+            Some(names).filter(|names| !names.is_empty())
+        };
+        let mut unready = names(&|pod| pod.phase == PodPhase::Running && !pod.is_ready()).unwrap_or_default();
+        // By its name alone is one found again that has lost its labels and its owner.
+        let listed = |pod: &&SeenPod| {
+            let list = self.membership.map(|membership| &membership.list.members);
+            list.is_none_or(|list| list.iter().any(|member| member.is_called(&pod.name)))
+        };
+        unready.extend(self.view.disowned().filter(listed).map(|pod| pod.name.clone()));
+        unready.sort_unstable();
+        MembersStatus {
+            ready: names(&SeenPod::is_ready),
+            unready: Some(unready).filter(|names| !names.is_empty()),
         }
-        Some(membership) => membership
-            .voters()
-            .filter_map(|seat| match &seat.fate {
-                Fate::Lost(why) => Some(Reason::MemberLost { member: seat.title(), why: why.clone() }),
-                _ => None,
+    }
+
+    /// The conditions, with the times that they keep while nothing changes.
+    fn conditions(&self, desired: Option<&Desired>) -> Vec<Condition> {
+        let resource = &self.view.observed.resource;
+        let previous = resource.status.conditions.as_deref().unwrap_or_default();
+        let now = Time(self.view.observed.now);
+        let all = [
+            (ConditionType::Available, Some(self.available())),
+            (ConditionType::Progressing, Some(self.progressing())),
+            (ConditionType::Scaling, desired.and_then(|desired| self.scaling(desired))),
+            (ConditionType::Recovering, self.recovering()),
+            (ConditionType::SpecAccepted, self.accepted(desired)),
+            (ConditionType::FieldsIgnored, ignored(desired)),
+        ];
+        all.into_iter()
+            .filter_map(|(type_, said)| said.map(|(status, reasons)| (type_, status, reasons)))
+            .filter_map(|(type_, status, reasons)| {
+                let mut condition =
+                    Condition::new(type_, status, reasons.first()?, Some(resource.generation), &now);
+                if reasons.len() > 1 {
+                    condition.message = Some(join(&reasons));
+                }
+                Some(condition.following(condition::find(previous, type_)))
             })
-            .collect(),
-    };
-    (!lost.is_empty()).then_some((ConditionStatus::True, lost))
-}
+            .collect()
+    }
 
-/// Available only while somebody read through a quorum. Ready pods that we cannot ask are a doubt, not an outage.
-fn available(view: &View<'_>, decision: &Decision) -> Said {
-    if view.is_formed() && view.serving().next().is_some() {
-        return (ConditionStatus::True, vec![Reason::ClusterAvailable]);
-    }
-    if view.is_formed() && view.current().chain(view.disowned()).any(SeenPod::is_ready) {
-        let message = "no member answers the operator, and Kubernetes finds some ready".to_owned();
-        return (ConditionStatus::Unknown, vec![Reason::MembersUnknown { message }]);
-    }
-    if view.is_formed() {
-        return (ConditionStatus::False, vec![outage(view, decision)]);
-    }
-    let blocked: Vec<Reason> = decision
-        .waiting
-        .iter()
-        .filter(|waiting| !waiting.passes)
-        .map(|waiting| waiting.reason.clone())
-        .collect();
-    (ConditionStatus::False, if blocked.is_empty() { vec![on_the_way(view, decision)] } else { blocked })
-}
-
-/// Why a formed cluster does not serve.
-fn outage(view: &View<'_>, decision: &Decision) -> Reason {
-    let mut reasons = decision.waiting.iter().map(|waiting| &waiting.reason);
-    let lost = reasons.find(|reason| matches!(reason, Reason::DataLost { .. })).cloned();
-    let answering = view.current().filter(|pod| view.observed.answer(&pod.name).is_some()).count();
-    lost.unwrap_or(Reason::WaitingForQuorum { healthy: answering, voters: view.voters() })
-}
-
-/// Why a cluster is not there yet, where nothing is in its way.
-fn on_the_way(view: &View<'_>, decision: &Decision) -> Reason {
-    if view.birth.is_none() {
-        return decision.waiting.first().map_or(Reason::RecordingBirth, |waiting| waiting.reason.clone());
-    }
-    Reason::Forming {
-        ready: view.current().filter(|pod| pod.is_ready()).count(),
-        size: view.current().count(),
-    }
-}
-
-/// What is being done or waited for.
-fn progressing(view: &View<'_>, decision: &Decision) -> Said {
-    let passing = decision.waiting.iter().all(|waiting| waiting.passes);
-    let reasons: Vec<Reason> = decision.waiting.iter().map(|waiting| waiting.reason.clone()).collect();
-    if !reasons.is_empty() {
-        return (if passing { ConditionStatus::True } else { ConditionStatus::False }, reasons);
-    }
-    let doing = match decision.act.first() {
-        Some(Step::DeleteAbandonedPod { pod, .. } | Step::DeleteRemovedPod { pod, .. }) => {
-            Reason::WaitingForPodGone { pod: pod.clone() }
+    /// Whether members come or go; no condition while none do, or none may.
+    fn scaling(&self, desired: &Desired) -> Option<Said> {
+        if self.decision.held {
+            return None;
         }
-        Some(Step::AddMember { member, .. } | Step::CreateJoiningPod { member, .. }) => {
-            Reason::WaitingForMemberJoined { member: member.to_string() }
-        }
-        Some(Step::PromoteMember { member, .. }) => Reason::WaitingForMemberJoined { member: member.clone() },
-        Some(Step::RemoveMember { member, because, .. }) => {
-            Reason::RemovingMember { member: member.clone(), why: because.in_words() }
-        }
-        Some(Step::MoveLeader { .. }) => Reason::MovingLeader,
-        _ if view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
-        _ => on_the_way(view, decision),
-    };
-    (ConditionStatus::True, vec![doing])
-}
-
-/// Whether the spec can be carried out.
-fn accepted(desired: Option<&Desired>, decision: &Decision) -> Option<Said> {
-    let Some(desired) = desired else {
-        let reasons: Vec<Reason> = decision.waiting.iter().map(|waiting| waiting.reason.clone()).collect();
-        let invalid = reasons.into_iter().find(|reason| matches!(reason, Reason::InvalidSpec { .. }))?;
-        return Some((ConditionStatus::False, vec![invalid]));
-    };
-    if !desired.held_back.is_empty() {
-        let fields = not_yet::as_text(&desired.held_back);
-        return Some((ConditionStatus::False, vec![Reason::NotYetSupported { fields }]));
+        let to = desired.size;
+        let reason = match self.membership {
+            None if self.view.birth.is_some_and(|birth| !birth.formed) => Reason::ScalingUp { from: 0, to },
+            None => return None,
+            Some(membership) => {
+                let voters = membership.voters().count();
+                // A learner that nobody needs any more is also one too many. Whom somebody else added does not go for the spec's sake.
+                let ours = |seat: &&Seat<'_>| !matches!(seat.fate, Fate::Foreign | Fate::Unknown);
+                let members = membership.seats.iter().filter(ours).count();
+                match (voters.cmp(&to), members.cmp(&to)) {
+                    (Ordering::Less, _) => Reason::ScalingUp { from: voters, to },
+                    (_, Ordering::Greater) => Reason::ScalingDown { from: members, to },
+                    _ => return None,
+                }
+            }
+        };
+        Some((ConditionStatus::True, vec![reason]))
     }
-    let advice = if desired.advice.is_empty() { vec![Reason::Accepted] } else { desired.advice.clone() };
-    Some((ConditionStatus::True, advice))
+
+    /// Whether members are lost and not replaced yet; no condition while none are.
+    fn recovering(&self) -> Option<Said> {
+        let lost: Vec<Reason> = match (self.membership, self.outage) {
+            (None, outage) => outage?.lost().collect(),
+            (Some(membership), _) => membership
+                .voters()
+                .filter_map(|seat| match &seat.fate {
+                    Fate::Lost(why) => Some(Reason::MemberLost { member: seat.title(), why: why.clone() }),
+                    _ => None,
+                })
+                .collect(),
+        };
+        (!lost.is_empty()).then_some((ConditionStatus::True, lost))
+    }
+
+    /// Available only while somebody read through a quorum. Ready pods that we cannot ask are a doubt, not an outage.
+    fn available(&self) -> Said {
+        let view = self.view;
+        if view.is_formed() && view.serving().next().is_some() {
+            return (ConditionStatus::True, vec![Reason::ClusterAvailable]);
+        }
+        if let Some(outage) = self.outage {
+            let ready = view.current().chain(view.disowned()).any(SeenPod::is_ready);
+            let status = if ready { ConditionStatus::Unknown } else { ConditionStatus::False };
+            let unheard = ready && view.answers().next().is_none();
+            let message = || "no member answers the operator, and Kubernetes finds some ready".to_owned();
+            let reason =
+                if unheard { Reason::MembersUnknown { message: message() } } else { outage.reason() };
+            return (status, vec![reason]);
+        }
+        let blocked: Vec<Reason> = self
+            .decision
+            .waiting
+            .iter()
+            .filter(|waiting| !waiting.passes)
+            .map(|waiting| waiting.reason.clone())
+            .collect();
+        match blocked.first() {
+            // Somebody else's cluster may serve, and is not asked.
+            Some(Reason::AdoptionNeeded { .. }) => (ConditionStatus::Unknown, blocked),
+            Some(_) => (ConditionStatus::False, blocked),
+            None => (ConditionStatus::False, vec![self.on_the_way()]),
+        }
+    }
+
+    /// Why a cluster is not there yet, where nothing is in its way.
+    fn on_the_way(&self) -> Reason {
+        if self.view.birth.is_none() {
+            let first = self.decision.waiting.first();
+            return first.map_or(Reason::RecordingBirth, |waiting| waiting.reason.clone());
+        }
+        Reason::Forming {
+            ready: self.view.current().filter(|pod| pod.is_ready()).count(),
+            size: self.view.current().count(),
+        }
+    }
+
+    /// What is being done or waited for.
+    fn progressing(&self) -> Said {
+        let waiting = &self.decision.waiting;
+        let passing = waiting.iter().all(|waiting| waiting.passes);
+        let reasons: Vec<Reason> = waiting.iter().map(|waiting| waiting.reason.clone()).collect();
+        if !reasons.is_empty() {
+            return (if passing { ConditionStatus::True } else { ConditionStatus::False }, reasons);
+        }
+        let doing = match self.decision.act.first() {
+            Some(Step::DeleteAbandonedPod { pod, .. } | Step::DeleteRemovedPod { pod, .. }) => {
+                Reason::WaitingForPodGone { pod: pod.clone() }
+            }
+            Some(Step::AddMember { member, .. } | Step::CreateJoiningPod { member, .. }) => {
+                Reason::WaitingForMemberJoined { member: member.to_string() }
+            }
+            Some(Step::PromoteMember { member, .. }) => {
+                Reason::WaitingForMemberJoined { member: member.clone() }
+            }
+            Some(Step::RemoveMember { member, because, .. }) => {
+                Reason::RemovingMember { member: member.clone(), why: because.in_words() }
+            }
+            Some(Step::MoveLeader { .. }) => Reason::MovingLeader,
+            _ if self.view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
+            _ => self.on_the_way(),
+        };
+        (ConditionStatus::True, vec![doing])
+    }
+
+    /// Whether the spec can be carried out.
+    fn accepted(&self, desired: Option<&Desired>) -> Option<Said> {
+        let Some(desired) = desired else {
+            let mut reasons = self.decision.waiting.iter().map(|waiting| &waiting.reason);
+            let invalid = reasons.find(|reason| matches!(reason, Reason::InvalidSpec { .. }))?;
+            return Some((ConditionStatus::False, vec![invalid.clone()]));
+        };
+        if !desired.held_back.is_empty() {
+            let fields = not_yet::as_text(&desired.held_back);
+            return Some((ConditionStatus::False, vec![Reason::NotYetSupported { fields }]));
+        }
+        let advice = if desired.advice.is_empty() { vec![Reason::Accepted] } else { desired.advice.clone() };
+        Some((ConditionStatus::True, advice))
+    }
 }
 
 /// The fields that do nothing; no condition where there are none.
@@ -293,9 +324,10 @@ fn ignored(desired: Option<&Desired>) -> Option<Said> {
     (!fields.is_empty()).then(|| (ConditionStatus::True, vec![Reason::FieldsWithoutEffect { fields: text }]))
 }
 
-fn sentences(waiting: &[Waiting]) -> String {
-    let reasons: Vec<Reason> = waiting.iter().map(|waiting| waiting.reason.clone()).collect();
-    join(&reasons)
+/// What is lost, as a whole and one by one.
+fn in_sentences(outage: &Outage) -> String {
+    let one_by_one = outage.lost().filter(|_| !outage.is_total());
+    join(&[outage.reason()].into_iter().chain(one_by_one).collect::<Vec<_>>())
 }
 
 /// The first sentences, and how many there are besides.

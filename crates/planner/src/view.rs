@@ -114,14 +114,16 @@ impl<'a> View<'a> {
         self.serving().map(|(_, answer)| answer).max_by_key(|answer| answer.raft_index)
     }
 
-    /// How many voters there are, as far as can be told.
-    pub(crate) fn voters(&self) -> usize {
-        let listed = self.member_list().map(|list| list.members.iter().filter(|m| !m.learner).count());
-        let recorded = self.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
-        // Without a quorum, the longest list that anybody has: one that somebody added, and nobody started, is why there is none.
+    /// The answers of our members, with a quorum or without, in the cluster that was latched if one was.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = &'a Answer> {
+        let latched = self.birth.and_then(|birth| birth.cluster_id.as_deref());
         let answers = self.current().filter_map(|pod| self.observed.answer(&pod.name));
-        let known = answers.map(|answer| answer.members.iter().filter(|member| !member.learner).count());
-        listed.unwrap_or_else(|| known.chain(recorded).chain([self.current().count()]).max().unwrap_or(0))
+        answers.filter(move |answer| latched.is_none_or(|id| id == answer.cluster_id.to_string()))
+    }
+
+    /// The answer of the member that has come furthest, whether a quorum is behind it or not, if it knows who the members are.
+    pub(crate) fn furthest(&self) -> Option<&'a Answer> {
+        self.answers().filter(|answer| !answer.members.is_empty()).max_by_key(|answer| answer.raft_index)
     }
 
     /// The member IDs in an answer's list.

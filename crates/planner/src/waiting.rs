@@ -46,18 +46,18 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The same for etcd, whose usual reason (voters that are connected for less than 5 s) passes by itself.
 const RETRY_ETCD: Duration = Duration::from_secs(1);
 
-/// The same where nobody refuses, and somebody undoes: at first, and at the longest.
-const RETRY_UNDONE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// The same where nobody refuses, and it comes to nothing each time: at first, and at the longest.
+const RETRY_IN_VAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// How often the same may be put right before it is a dispute with somebody, and no accident.
+/// How often the same may come to nothing before it is no accident.
 pub const OFTEN: u32 = 3;
 
 /// What to wait for, while it is too soon to try again what was refused.
 pub(crate) fn too_soon(refused: &RefusedObject, now: Timestamp) -> Option<Waiting> {
     let pause = match refused.class {
         RefusalClass::Etcd => RETRY_ETCD,
-        RefusalClass::Undone { times } => {
-            let (first, longest) = RETRY_UNDONE;
+        RefusalClass::Undone { times } | RefusalClass::NotJoined { times } => {
+            let (first, longest) = RETRY_IN_VAIN;
             first.saturating_mul(1 << times.saturating_sub(OFTEN).min(10)).min(longest)
         }
         _ => RETRY,
@@ -78,6 +78,7 @@ pub(crate) fn reason_of(refused: &RefusedObject) -> Reason {
         RefusalClass::NamespaceTerminating => Reason::NamespaceTerminating { namespace: message },
         RefusalClass::CrdOutdated => Reason::CrdOutdated { crd: message },
         RefusalClass::Etcd => Reason::MembershipRefused { message },
+        RefusalClass::NotJoined { times } => Reason::JoinFailing { times, message },
         RefusalClass::Undone { .. } => Reason::ChangeUndone { kind, name },
     }
 }
@@ -102,6 +103,7 @@ mod tests {
             (RefusalClass::NamespaceTerminating, "NamespaceTerminating"),
             (RefusalClass::CrdOutdated, "CrdOutdated"),
             (RefusalClass::Etcd, "MembershipRefused"),
+            (RefusalClass::NotJoined { times: 3 }, "JoinFailing"),
         ];
         for (class, word) in classes {
             let at = "2026-01-01T00:00:00Z".parse().unwrap();

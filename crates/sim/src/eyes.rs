@@ -242,6 +242,7 @@ fn members(
         applied: Some(9),
         version: Some(cast.wanted.version),
         linearizable: quorum,
+        alarms: BTreeSet::new(),
         members: attempt.pods().map(listed).collect(),
     };
     // Every pod that is seen has an entry, also one that cannot be asked yet.

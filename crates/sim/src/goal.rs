@@ -99,7 +99,7 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str], goes_on: bool) 
     match up {
         3 => waits.is_empty().then_some(End::Running),
         2 => goes_on.then_some(End::Degraded),
-        1 => says(&["WaitingForQuorum"]).then_some(End::Lost),
+        1 => says(&["WaitingForQuorum", "QuorumLost"]).then_some(End::Lost),
         _ if unreachable => says(&["WaitingForQuorum"]).then_some(End::Lost),
         _ => says(&["DataLost"]).then_some(End::Lost),
     }

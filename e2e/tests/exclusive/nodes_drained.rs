@@ -39,7 +39,7 @@ impl Watched {
             let note = |cluster: Option<&EtcdCluster>| {
                 let said = cluster.and_then(|cluster| condition(cluster, "Available"));
                 // Members that are all there and have no leader for a moment, on a busy machine, were not taken away.
-                let present = |said: &Seen| said.message.contains("only 3 of 3");
+                let present = |said: &Seen| said.reason == "WaitingForPeers";
                 let said = said.filter(|said| !present(said)).map(|said| said.status).unwrap_or_default();
                 notes.lock().unwrap_or_else(PoisonError::into_inner).insert(said);
                 Err::<(), _>("never enough".to_owned())

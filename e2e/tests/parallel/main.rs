@@ -1,5 +1,6 @@
 //! What users see, each in a namespace of its own with an operator of its own.
 
+mod alarms;
 mod bad_lines;
 mod created_again;
 mod deletion;
@@ -15,6 +16,7 @@ mod partitions;
 mod permissions;
 mod placement;
 mod pod_security;
+mod quorum_lost;
 mod restored;
 mod rules_on_the_server;
 mod s05_members;

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use e2e::{
-    LONG, SOON,
+    LONG, SOON, Seen,
     client::{loaded, verdict},
     etcd_cluster,
     members::{identities, one_cluster, replaced},
+    operator_beside_people,
     pods::living,
-    told,
+    says_that, told,
 };
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::ResourceExt as _;
@@ -100,6 +101,41 @@ async fn what_keeps_a_running_cluster_from_growing_is_said_and_heals_when_it_is_
             ns.apply(&etcd_cluster("c", 5, "3.6.14")).await?;
             one_cluster(&ns, "c").await?;
             verdict(load).await?;
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test]
+async fn members_that_no_node_lets_run_are_tried_less_and_less_often_and_it_is_said_why() -> anyhow::Result<()>
+{
+    TestCase::of("in_vain")
+        .deadline(LONG)
+        .run(async |ns| {
+            // Where pods are admitted that the kubelet then refuses: each has failed as soon as it is there.
+            operator_beside_people(&ns).await?;
+            ns.apply(&etcd_cluster("c", 1, "3.6.14")).await?;
+            one_cluster(&ns, "c").await?;
+            let members = identities(&ns, "c").await?;
+            let forbidden =
+                "pod: {securityContext: {sysctls: [{name: kernel.msgmax, value: '65536'}]}}, size: 2";
+            ns.apply(&etcd_cluster("c", 1, "3.6.14").replace("size: 1", forbidden)).await?;
+            let why = |seen: &Seen| seen.reason == "JoinFailing" && seen.message.contains("sysctl");
+            says_that(&ns, "c", "Progressing", "to say why nobody joins", why).await?;
+            let added = async || {
+                let told =
+                    ns.kubectl(&["get", "events", "-o", "jsonpath={.items[*].reason}"]).await?.success()?;
+                anyhow::Ok(told.matches("New Member Added").count())
+            };
+            let before = added().await?;
+            sleep(Duration::from_secs(30)).await;
+            let more = added().await? - before;
+            // Each took less than a second before, and the waits grow: 1, 2, 4, 8, 16.
+            ensure!(more <= 6, "{more} members were added within half a minute");
+            ensure!(identities(&ns, "c").await? == members, "who ran does not run any more");
+
+            ns.apply(&etcd_cluster("c", 2, "3.6.14")).await?;
+            one_cluster(&ns, "c").await?;
             Ok(())
         })
         .await

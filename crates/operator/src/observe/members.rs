@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use etcd_admin::{Connect, Error, Member, MemberList, Role, Status};
+use etcd_admin::{AlarmKind, Connect, Error, Member, MemberList, Role, Status};
 use futures::future::join_all;
 use launch::MemberName;
-use planner::{Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod};
+use planner::{
+    Alarm, Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod,
+};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -232,6 +234,14 @@ fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Ans
                 learner: member.role == Role::Learner,
             })
             .collect(),
+        alarms: status.alarms().into_iter().map(known_alarm).collect(),
+    }
+}
+
+fn known_alarm(kind: AlarmKind) -> Alarm {
+    match kind {
+        AlarmKind::NoSpace => Alarm::NoSpace,
+        AlarmKind::Corrupt => Alarm::Corrupt,
     }
 }
 

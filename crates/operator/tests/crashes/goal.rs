@@ -16,6 +16,11 @@ pub(crate) fn runs(world: &World, size: usize) -> Result<(), String> {
     if said != ("Running", size) || count(&status["members"]["unready"]) != 0 {
         return Err(format!("the status says {said:?}"));
     }
+    // Whose pod is on its way out is no member any more, and it is still to be told when that is over.
+    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if conditions.iter().any(|condition| condition["reason"] == "WaitingForPodGone") {
+        return Err("the status says that a pod is on its way out".to_owned());
+    }
     if status["birth"]["formed"] != true {
         return Err("it has not formed".to_owned());
     }

@@ -63,7 +63,7 @@ fn assemble(desired: &Desired, attempt: &Attempt, member: &MemberName, order: &L
 fn annotations(desired: &Desired, order: &LaunchOrder) -> BTreeMap<String, String> {
     let mut annotations = desired.pod.annotations.clone().unwrap_or_default();
     annotations.insert(ANNOTATION_VERSION.to_owned(), order.version.to_string());
-    annotations.insert(ANNOTATION_INPUTS.to_owned(), desired.inputs());
+    annotations.insert(ANNOTATION_INPUTS.to_owned(), desired.inputs(order.version));
     annotations.insert(ORDER_ANNOTATION.to_owned(), order.to_annotation());
     annotations
 }
@@ -275,7 +275,7 @@ mod tests {
             let pod = pod(&desired, &attempt, &desired.founders(&attempt)[0]).unwrap();
             let seen = observed::SeenPod::from_pod(&pod);
             assert_eq!(seen.attempt.as_deref(), Some(attempt.label().as_str()));
-            assert_eq!(seen.inputs, Some(desired.inputs()));
+            assert_eq!(seen.inputs, Some(desired.inputs(desired.version)));
             assert!(matches!(seen.order, observed::OrderSeen::Order(_)));
         }
     }

@@ -311,6 +311,17 @@ pub struct Answer {
     pub linearizable: bool,
     /// Its member list, read behind that linearizable read if there was one.
     pub members: Vec<ListedMember>,
+    /// The alarms that it knows to be raised in its cluster; before 3.4 it does not tell.
+    pub alarms: BTreeSet<Alarm>,
+}
+
+/// What etcd itself raises the alarm about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Alarm {
+    /// A database has reached its largest size.
+    NoSpace,
+    /// Members hold different data.
+    Corrupt,
 }
 
 /// An entry of etcd's member list.
@@ -379,6 +390,11 @@ pub enum RefusalClass {
     CrdOutdated,
     /// etcd's own rules: voters that are not connected for long enough, a learner that is behind.
     Etcd,
+    /// Nobody refused it: so many members in a row were to join, and none of them did.
+    NotJoined {
+        /// How many.
+        times: u32,
+    },
     /// Nobody refused it: it was done so many times, and somebody undid it each time.
     Undone {
         /// How often.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
-use launch::{LaunchOrder, ORDER_ANNOTATION, OrderError, Reason, Refused};
+use launch::{EtcdVersion, LaunchOrder, ORDER_ANNOTATION, OrderError, Reason, Refused};
 
-use crate::Timestamp;
+use crate::{Desired, Timestamp};
 
 /// The name of the container that runs etcd.
 pub(crate) const ETCD: &str = "etcd";
@@ -172,6 +172,22 @@ impl SeenPod {
         self.containers.iter().find(|container| container.name == ETCD)
     }
 
+    /// The version that its member was ordered to run, which its launcher has checked.
+    #[must_use]
+    pub fn version(&self) -> Option<EtcdVersion> {
+        match &self.order {
+            OrderSeen::Order(order) => Some(order.version),
+            OrderSeen::Missing | OrderSeen::Unreadable => None,
+        }
+    }
+
+    /// Whether it was made from this spec, in all but the version.
+    #[must_use]
+    pub fn is_made_from(&self, desired: &Desired) -> bool {
+        let version = self.version().unwrap_or(desired.version);
+        self.inputs.as_deref() == Some(desired.inputs(version).as_str())
+    }
+
     /// Who controls it, for people.
     #[must_use]
     pub fn owner_in_words(&self) -> String {
@@ -226,6 +242,13 @@ impl SeenPod {
         self.refusal()
             .filter(|refused| matches!(refused.reason, Reason::DataLost | Reason::DataForeign))
             .map(|refused| refused.sentence)
+    }
+
+    /// Whether there is data in it that its launcher takes for somebody else's, and that stays where it is.
+    #[must_use]
+    pub fn holds_other_data(&self) -> bool {
+        let stays = !self.deleting && !matches!(self.phase, PodPhase::Failed | PodPhase::Succeeded);
+        stays && self.refusal().is_some_and(|refused| refused.reason == Reason::DataForeign)
     }
 }
 

@@ -8,8 +8,7 @@ use crate::{Waiting, view::Kinship};
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(evidence) = evidence(situation) else { return Flow::Next };
-    decision.wait(Waiting::blocked(Reason::AdoptionNeeded { evidence }));
-    Flow::Stop
+    decision.hold(situation.observed, Waiting::blocked(Reason::AdoptionNeeded { evidence }))
 }
 
 /// What says that this resource has a past that its record does not tell.
@@ -19,10 +18,10 @@ fn evidence(situation: &Situation<'_>) -> Option<String> {
     if view.birth.is_none() {
         let phase = resource.status.phase.as_deref().unwrap_or_default();
         if resource.phase() != Phase::None {
-            return Some(format!("its status.phase is {phase:?}"));
+            return Some(format!("its status.phase is {phase:?} and it has no status.birth"));
         }
         let pod = situation.observed.own_pods().next()?;
-        return Some(format!("pod {} belongs to it", pod.name));
+        return Some(format!("pod {} belongs to it and it has no status.birth", pod.name));
     }
     if view.attempt.is_none() {
         return Some("the token in status.birth was not written by this operator".to_owned());

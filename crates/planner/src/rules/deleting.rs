@@ -10,8 +10,7 @@ pub(super) fn ask(observed: &Observed, decision: &mut Decision) -> Flow {
     if !observed.resource.deleting {
         return Flow::Next;
     }
-    decision.wait(Waiting::passing(Reason::BeingDeleted));
-    Flow::Stop
+    decision.hold(observed, Waiting::passing(Reason::BeingDeleted))
 }
 
 #[cfg(test)]

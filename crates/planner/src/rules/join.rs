@@ -10,7 +10,9 @@ use api::{Event, Reason};
 
 use super::{Decision, Flow, Situation, after, empty_start, leave};
 use crate::{
-    Waiting, manifest,
+    Waiting,
+    effect::JOINS,
+    manifest,
     membership::{Fate, Membership, Seat},
     quorum,
     step::Step,
@@ -105,6 +107,11 @@ fn add(situation: &Situation<'_>, membership: &Membership<'_>, decision: &mut De
     }
     if let Some(waiting) = not_now(membership) {
         decision.wait(waiting);
+        return;
+    }
+    let too_soon = situation.too_soon(JOINS, &desired.name);
+    if too_soon.is_some() {
+        decision.wait(too_soon);
         return;
     }
     if leave::paused_by_etcd(situation, decision) {
@@ -222,6 +229,21 @@ mod tests {
         four.desired = desired_of(r#"{"size": 5}"#);
         four.silence(3, Duration::ZERO);
         assert!(four.steps().contains(&"AddMember"), "with a fifth, one more can be lost than now");
+    }
+
+    #[test]
+    fn after_several_that_did_not_join_the_next_one_waits_and_it_is_said_why() {
+        let mut world = grown(5);
+        let at = "2026-01-01T00:09:58Z".parse().unwrap();
+        let (name, class) = ("example".to_owned(), RefusalClass::NotJoined { times: 5 });
+        let message = "its pod has ended: SysctlForbidden".to_owned();
+        world.observed.refusals.push(RefusedObject { kind: JOINS, name, class, message, at });
+        assert_eq!((world.steps(), world.waits()), (vec![], vec!["JoinFailing"]));
+        let plan = world.plan();
+        assert!(plan.waiting[0].reason.to_string().contains("5 members in a row"), "{:?}", plan.waiting);
+        assert!(plan.waiting[0].reason.to_string().contains("SysctlForbidden"), "{:?}", plan.waiting);
+        world.observed.now = "2026-01-01T00:10:02Z".parse().unwrap();
+        assert_eq!(world.steps(), ["AddMember"], "four seconds after the fifth");
     }
 
     #[test]

@@ -67,8 +67,7 @@ fn annotations(situation: &Situation<'_>, attempt: &Attempt, pod: &SeenPod) -> P
 
 /// What the user asks for on every pod, if this one was made from the spec as it is.
 fn of_the_spec(situation: &Situation<'_>, pod: &SeenPod, asked: Option<&Pairs>) -> Pairs {
-    let current = pod.inputs.as_ref() == Some(&situation.desired.inputs());
-    asked.filter(|_| current).cloned().unwrap_or_default()
+    asked.filter(|_| pod.is_made_from(situation.desired)).cloned().unwrap_or_default()
 }
 
 /// The order of a member that has none any more. Only for one that answers, which says that it has data and which version it runs.
@@ -178,7 +177,8 @@ mod tests {
         let mut world = World::formed();
         world.desired = crate::fixture::desired_of(spec);
         assert_eq!(restored(&world).2, 0, "they were made from another spec");
-        world.pod(2).inputs = Some(world.desired.clone().unwrap().inputs());
+        let desired = world.desired.clone().unwrap();
+        world.pod(2).inputs = Some(desired.inputs(desired.version));
         let (labels, annotations, pods) = restored(&world);
         assert_eq!((keys(&labels), keys(&annotations), pods), (vec!["team"], vec!["note"], 1));
     }

@@ -4,40 +4,53 @@
 use api::Reason;
 
 use super::{Decision, Flow, Situation};
-use crate::{
-    Waiting,
-    observed::{OrderSeen, SeenPod},
-};
+use crate::Waiting;
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (desired, view) = (situation.desired, &situation.view);
     if !view.is_formed() {
         return Flow::Next;
     }
-    let other = view.current().find_map(|pod| version_of(pod).filter(|version| *version != desired.version));
+    // Whoever is no member any more is on its way out as it is.
+    let removed = situation.membership.iter().flat_map(|membership| &membership.removed);
+    let removed: Vec<&str> = removed.map(|pod| pod.name.as_str()).collect();
+    let pods = || view.current().filter(|pod| !removed.contains(&pod.name.as_str()));
+    let other = pods().find_map(|pod| pod.version().filter(|version| *version != desired.version));
     if let Some(version) = other {
         let (from, to) = (version.to_string(), desired.version.to_string());
         decision.wait(Waiting::blocked(Reason::UpgradeNotYetSupported { from, to }));
         return Flow::Next;
     }
-    let inputs = desired.inputs();
-    if let Some(pod) = view.current().find(|pod| pod.inputs.as_ref() != Some(&inputs)) {
+    if let Some(pod) = pods().find(|pod| !pod.is_made_from(desired)) {
         decision.wait(Waiting::blocked(Reason::ChangeNotYetSupported { pod: pod.name.clone() }));
     }
     Flow::Next
 }
 
-/// The version that a member was ordered to run, which its launcher has checked.
-pub(crate) fn version_of(pod: &SeenPod) -> Option<launch::EtcdVersion> {
-    match &pod.order {
-        OrderSeen::Order(order) => Some(order.version),
-        OrderSeen::Missing | OrderSeen::Unreadable => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::fixture::{World, desired_of};
+
+    #[test]
+    fn who_joined_while_another_version_was_asked_for_is_as_the_spec_says_when_that_is_taken_back() {
+        let mut world = World::formed();
+        let (asked, runs) =
+            (desired_of(r#"{"size": 3, "version": "3.7.1"}"#).unwrap(), world.pod(0).version());
+        world.pod(1).inputs = Some(asked.inputs(runs.unwrap()));
+        assert_eq!(world.waits(), [""; 0]);
+        world.desired = Ok(asked);
+        assert_eq!(world.waits(), ["UpgradeNotYetSupported"]);
+    }
+
+    #[test]
+    fn who_is_no_member_any_more_need_not_be_as_the_spec_says() {
+        let mut world = World::formed();
+        world.unlist(2);
+        (world.pod(2).inputs, world.pod(2).deleting) = (Some("of another spec".to_owned()), true);
+        assert!(!world.waits().contains(&"ChangeNotYetSupported"), "{:?}", world.waits());
+        world.pod(1).inputs = Some("of another spec".to_owned());
+        assert!(world.waits().contains(&"ChangeNotYetSupported"), "{:?}", world.waits());
+    }
 
     type Change = fn(&mut World);
 

@@ -74,7 +74,7 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
             Verdict::Waits(Waiting::blocked(Reason::PodDisowned { pod, owner }))
         }
         Fate::Foreign => Verdict::Waits(Waiting::blocked(Reason::ForeignMember { member: seat.title() })),
-        Fate::Silent { .. } if joins && is_outdated(situation, seat) => {
+        Fate::Silent { .. } if joins && is_outdated(situation, membership, seat) => {
             Verdict::Leaves(Leaving::NotJoined("the spec has changed since its pod was made".to_owned()))
         }
         Fate::Silent { .. } if joins && is_told_of_others(membership, seat) => {
@@ -124,9 +124,10 @@ fn silent(
 }
 
 /// Whether a pod that does not come up is not what the spec asks for any more: what was wrong with it may have been corrected.
-fn is_outdated(situation: &Situation<'_>, seat: &Seat<'_>) -> bool {
-    let inputs = seat.pod.and_then(|pod| pod.inputs.as_ref());
-    inputs.is_some_and(|inputs| *inputs != situation.desired.inputs())
+fn is_outdated(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'_>) -> bool {
+    let Some(pod) = seat.pod.filter(|pod| pod.inputs.is_some()) else { return false };
+    let version = membership.version_to_join(situation.desired.version);
+    !pod.is_made_from(situation.desired) || (pod.version().is_some() && pod.version() != version)
 }
 
 /// Whether etcd ends in a pod that is to join, and will each time: before its first start it compares the members that it was told of with

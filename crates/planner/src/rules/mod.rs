@@ -2,6 +2,7 @@
 
 mod abandon;
 mod adoption;
+mod alarms;
 mod budget;
 mod deleting;
 mod empty_start;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use crate::{
     Desired, Observed, Problem, SeenPod, Step, Timestamp, Waiting, attempt::Attempt, membership::Membership,
-    observed::RefusalClass, view::View, waiting,
+    observed::RefusalClass, status::FRESH, view::View, waiting,
 };
 
 /// Whether the next rule is asked.
@@ -68,6 +69,8 @@ const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
     labels::ask,
     // Without a quorum nothing is changed, and it is said who is missing.
     quorum_lost::ask,
+    // What etcd raises the alarm about is said; while members may hold different data, nobody comes or goes.
+    alarms::ask,
     // A pod whose member is not in etcd is deleted.
     removed_pods::ask,
     // A member that is lost, or has had its time, is removed.
@@ -117,8 +120,8 @@ pub(crate) struct Decision {
     pub(crate) act: Vec<Step>,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) events: Vec<api::Event>,
-    /// Whether every copy of the data is gone.
-    pub(crate) lost: bool,
+    /// Whether the whole cluster is left as it is, whatever it lacks.
+    pub(crate) held: bool,
     look_again: Option<Timestamp>,
 }
 
@@ -136,6 +139,16 @@ impl Decision {
         if !self.waiting.iter().any(|other| other.reason == waiting.reason) {
             self.waiting.push(waiting);
         }
+    }
+
+    /// Leaves the whole cluster as it is, and says why. How one that has formed is doing goes on being told.
+    fn hold(&mut self, observed: &Observed, waiting: Waiting) -> Flow {
+        self.held = true;
+        self.wait(waiting);
+        if observed.resource.birth().is_some_and(|birth| birth.formed) {
+            self.look_again(after(observed.now, FRESH));
+        }
+        Flow::Stop
     }
 
     /// The first pod with which this can be tried; that it was refused a moment ago is said of those before it.
@@ -190,7 +203,7 @@ fn ask_all(desired: &Result<Desired, Vec<Problem>>, observed: &Observed, decisio
     let desired = match desired {
         Ok(desired) => desired,
         // A spec that breaks rules changes nothing.
-        Err(problems) => return spec_rejected::say(problems, decision),
+        Err(problems) => return spec_rejected::say(problems, observed, decision),
     };
     let view = View::of(observed);
     let membership = Membership::of(&view);

@@ -3,21 +3,16 @@
 
 use api::{Reason, not_yet};
 
-use super::{Decision, Flow, Situation, after};
-use crate::{Waiting, status::FRESH};
+use super::{Decision, Flow, Situation};
+use crate::Waiting;
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let desired = situation.desired;
-    let formed = situation.view.is_formed();
     if desired.held_back.is_empty() {
         return Flow::Next;
     }
     let fields = not_yet::as_text(&desired.held_back);
-    decision.wait(Waiting::blocked(Reason::NotYetSupported { fields }));
-    if formed {
-        decision.look_again(after(situation.observed.now, FRESH));
-    }
-    Flow::Stop
+    decision.hold(situation.observed, Waiting::blocked(Reason::NotYetSupported { fields }))
 }
 
 #[cfg(test)]

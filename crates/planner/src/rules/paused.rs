@@ -2,18 +2,14 @@
 
 use api::Reason;
 
-use super::{Decision, Flow, Situation, after};
-use crate::{Waiting, status::FRESH};
+use super::{Decision, Flow, Situation};
+use crate::Waiting;
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !situation.desired.paused {
         return Flow::Next;
     }
-    decision.wait(Waiting::blocked(Reason::Paused));
-    if situation.view.is_formed() {
-        decision.look_again(after(situation.observed.now, FRESH));
-    }
-    Flow::Stop
+    decision.hold(situation.observed, Waiting::blocked(Reason::Paused))
 }
 
 #[cfg(test)]

@@ -8,37 +8,27 @@
 use api::Reason;
 
 use super::{Decision, Flow, Situation};
-use crate::{Waiting, membership::seats_as_seen, observed::Answer, step::Step};
+use crate::{Waiting, membership::seats_as_seen, observed::Answer, outage::Outage, step::Step};
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let view = &situation.view;
-    if !view.is_formed() || situation.membership.is_some() {
-        return Flow::Next;
-    }
+    let Some(outage) = Outage::of(view, situation.membership.as_ref()) else { return Flow::Next };
     for pod in view.disowned() {
         let (pod, owner) = (pod.name.clone(), pod.owner_in_words());
         decision.wait(Waiting::blocked(Reason::PodDisowned { pod, owner }));
     }
-    if view.current().all(|pod| pod.loss().is_some()) && view.disowned().next().is_none() {
-        let lost = "no pod of any member is left".to_owned();
-        decision.wait(Waiting::blocked(Reason::DataLost { lost }));
-        decision.lost = true;
+    if outage.is_total() {
+        decision.wait(Waiting::blocked(outage.reason()));
         return Flow::Stop;
     }
     if decision.act.is_empty() && start_second(situation, decision) {
         return Flow::Next;
     }
-    let healthy = view.current().filter(|pod| situation.observed.answer(&pod.name).is_some()).count();
     // Ready members that we cannot reach have their quorum, for all we know: that is said of each of them.
-    if healthy > 0 || !view.current().any(crate::SeenPod::is_ready) {
-        let voters = view.voters();
-        decision.wait(Waiting::passing(Reason::WaitingForQuorum { healthy, voters }));
+    if view.answers().next().is_some() || !view.current().any(crate::SeenPod::is_ready) {
+        decision.wait(Waiting { passes: !outage.is_final(), ..Waiting::passing(outage.reason()) });
     }
-    for pod in view.current() {
-        if let Some(why) = pod.loss() {
-            decision.wait(Waiting::blocked(Reason::MemberLost { member: pod.name.clone(), why }));
-        }
-    }
+    outage.lost().for_each(|lost| decision.wait(Waiting::blocked(lost)));
     Flow::Next
 }
 
@@ -92,7 +82,7 @@ mod tests {
                     w.answer(0);
                     w.change_answer(0, |answer| answer.linearizable = false);
                 },
-                &["WaitingForQuorum"],
+                &["QuorumLost", "MemberLost"],
             ),
             (
                 "two pods are on their way out",
@@ -101,7 +91,7 @@ mod tests {
                     w.pod(2).deleting = true;
                     (0..3).for_each(|ordinal| w.change_answer(ordinal, |answer| answer.linearizable = false));
                 },
-                &["MemberLost", "WaitingForQuorum"],
+                &["QuorumLost", "MemberLost"],
             ),
             (
                 "all have lost their owner",
@@ -124,7 +114,8 @@ mod tests {
             let mut world = World::formed();
             change(&mut world);
             let phase = world.plan().report.status.phase;
-            assert_eq!(phase.as_deref() == Some("Failed"), *words == ["DataLost"], "{title}");
+            let lost = words.iter().any(|word| ["QuorumLost", "DataLost"].contains(word));
+            assert_eq!(phase.as_deref() == Some("Failed"), lost, "{title}");
             for word in words {
                 assert!(world.waits().contains(word), "{title}: {:?}", world.waits());
             }

@@ -3,11 +3,11 @@
 use api::Reason;
 
 use super::Decision;
-use crate::{Problem, Waiting};
+use crate::{Observed, Problem, Waiting};
 
-pub(super) fn say(problems: &[Problem], decision: &mut Decision) {
+pub(super) fn say(problems: &[Problem], observed: &Observed, decision: &mut Decision) {
     let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    decision.wait(Waiting::blocked(Reason::InvalidSpec { problems: texts.join("; ") }));
+    decision.hold(observed, Waiting::blocked(Reason::InvalidSpec { problems: texts.join("; ") }));
 }
 
 #[cfg(test)]

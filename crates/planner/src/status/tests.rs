@@ -49,6 +49,17 @@ fn a_formed_cluster_reads_as_in_the_book() {
 }
 
 #[test]
+fn who_is_not_listed_any_more_is_no_member_however_ready_its_pod_still_is() {
+    let mut world = World::formed();
+    world.unlist(2);
+    let mut names: Vec<String> = (0..2).map(|ordinal| world.name(ordinal).to_string()).collect();
+    names.sort_unstable();
+    let status = status(&world);
+    assert_eq!(status.members, Some(MembersStatus { ready: Some(names), unready: None }));
+    assert_eq!((status.size, status.ready.as_deref()), (Some(2), Some("2/3")));
+}
+
+#[test]
 fn a_cluster_that_cannot_be_looked_at_is_not_called_available_and_keeps_the_rest() {
     let mut world = World::formed();
     world.observed.resource.status = status(&world);
@@ -185,6 +196,56 @@ fn members_that_come_and_go_are_told_in_the_classic_words_and_lost_ones_in_a_con
     assert_eq!(said(&lost, ConditionType::Recovering), "");
     lost.drop_pod(1);
     assert_eq!(said(&lost, ConditionType::Recovering), is("True", "MemberLost"));
+}
+
+#[test]
+fn a_cluster_that_is_left_as_it_is_goes_on_being_told_of() {
+    let holds = [
+        r#"{"size": 5, "paused": true}"#,
+        r#"{"size": 5, "TLS": {"static": {"member": {"peerSecret": "p"}}}}"#,
+        r#"{"size": 5, "version": "latest"}"#,
+    ];
+    for spec in holds {
+        let mut world = World::formed();
+        (world.observed.resource.status.ready, world.desired) = (Some("3/3".to_owned()), desired_of(spec));
+        assert_eq!(said(&world, ConditionType::Scaling), "", "{spec}: nothing is done");
+        (1..3).for_each(|ordinal| world.silence(ordinal, Duration::ZERO));
+        let ready = status(&world).ready.unwrap_or_default();
+        assert!(ready.starts_with("1/"), "{spec}: {ready}");
+        assert_eq!(world.plan().wake_at.unwrap().to_string(), "2026-01-01T00:10:10Z", "{spec}");
+        world.observed.pods.clear();
+        world.observed.members.clear();
+        let status = status(&world);
+        assert_eq!(status.phase.as_deref(), Some("Failed"), "{spec}");
+        assert!(status.reason.is_some_and(|reason| reason.contains("is gone")), "{spec}");
+        assert_eq!(said(&world, ConditionType::Available), is("False", "DataLost"), "{spec}");
+    }
+}
+
+#[test]
+fn of_somebody_elses_cluster_nothing_is_claimed() {
+    let mut world = World::forming();
+    world.observed.resource.status = EtcdClusterStatus {
+        phase: Some("Running".to_owned()),
+        members: Some(MembersStatus { ready: Some(vec!["a".to_owned(), "b".to_owned()]), unready: None }),
+        ..EtcdClusterStatus::default()
+    };
+    let before = world.observed.resource.status.clone();
+    let status = status(&world);
+    assert_eq!((status.members, status.phase), (before.members, before.phase));
+    assert_eq!(status.ready.as_deref(), Some("2/3"));
+    assert_eq!(said(&world, ConditionType::Available), is("Unknown", "AdoptionNeeded"));
+}
+
+#[test]
+fn a_pod_that_lost_its_owner_is_named_as_long_as_its_member_is_one() {
+    let mut world = World::formed();
+    world.pod(2).owner_uid = None;
+    let name = world.name(2).to_string();
+    world.observed.members.remove(&world.name(2));
+    assert_eq!(status(&world).members.unwrap().unready, Some(vec![name]));
+    world.unlist(2);
+    assert_eq!(status(&world).members.unwrap().unready, None);
 }
 
 #[test]

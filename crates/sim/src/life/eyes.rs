@@ -188,6 +188,7 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
             applied: cast.learners.then_some(index),
             version: Some(cast.first().version),
             linearizable: serves(state, slot),
+            alarms: BTreeSet::new(),
             members: list.clone(),
         }
     };

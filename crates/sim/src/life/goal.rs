@@ -54,9 +54,16 @@ fn out_of_service(state: &State, waits: &[&str]) -> Option<End> {
     let startable = state.count(|slot| returning(slot) && !slot.has(Mark::NodeLost));
     let returns = state.count(returning);
     let quorum = state.voters() / 2 + 1;
-    let says = waits.iter().any(|word| ["WaitingForQuorum", "DataLost", "QuorumLost"].contains(word));
-    if startable >= quorum || !says {
+    let says = |words: &[&str]| waits.iter().any(|word| words.contains(word));
+    if startable >= quorum {
         return None;
     }
-    Some(if returns >= quorum { End::Stranded } else { End::Lost })
+    if returns >= quorum {
+        return says(&["WaitingForQuorum", "WaitingForPeers"]).then_some(End::Stranded);
+    }
+    // Who is lost is known where somebody tells who the members are, and of those who have ever started.
+    let told = state.count(|slot| slot.pod_exists() && slot.is_up()) > 0;
+    let begun = state.count(|slot| slot.is_voter() && !slot.has(Mark::Published)) == 0;
+    let doubtful = (!told || !begun) && says(&["WaitingForQuorum"]);
+    (says(&["DataLost", "QuorumLost"]) || doubtful).then_some(End::Lost)
 }

@@ -1,0 +1,229 @@
+//! A formed cluster that nobody reads through a quorum: who is missing, and whether a quorum can come back by itself.
+//!
+//! Who the members are is told by the list of the one that has come furthest. It is not confirmed by a quorum, so nothing is done on its
+//! word; it is good enough to say who is missing.
+
+use api::Reason;
+
+use crate::{
+    membership::{Fate, Membership, Seat, seats_as_seen},
+    observed::SeenPod,
+    quorum,
+    view::View,
+};
+
+/// What is left of a cluster without a quorum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outage {
+    /// How many vote, as far as can be told.
+    voters: usize,
+    /// How many of them answer.
+    answering: usize,
+    /// Those whose data is certainly gone, and why.
+    lost: Vec<(String, String)>,
+    prospect: Prospect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prospect {
+    /// Enough of them may come back with their data.
+    MayReturn,
+    /// Too many are lost for a quorum, and others hold data.
+    QuorumLost,
+    /// Nobody is left who could hold any.
+    DataLost,
+}
+
+impl Outage {
+    /// What is left, if the cluster has formed and no quorum says who its members are.
+    pub(crate) fn of(view: &View<'_>, membership: Option<&Membership<'_>>) -> Option<Self> {
+        if !view.is_formed() || membership.is_some() {
+            return None;
+        }
+        let furthest = view.furthest();
+        let seats = furthest.map(|answer| seats_as_seen(view, answer)).unwrap_or_default();
+        let outage = match seats.as_slice() {
+            [] => Self::by_pods(view),
+            seats => Self::by_seats(seats),
+        };
+        let all_lost = view.current().all(is_lost) && view.disowned().next().is_none();
+        let prospect = if all_lost { Prospect::DataLost } else { outage.prospect };
+        Some(Self { prospect, ..outage })
+    }
+
+    fn by_seats(seats: &[Seat<'_>]) -> Self {
+        let voters = || seats.iter().filter(|seat| seat.is_voter());
+        let lost: Vec<_> = voters()
+            .filter_map(|seat| match &seat.fate {
+                // One that never started held nothing that anybody else does not.
+                Fate::Lost(why) if seat.listed.name.is_some() && seat.pod.is_none_or(is_lost) => {
+                    Some((seat.title(), why.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        let all = voters().count();
+        let gone = all.saturating_sub(lost.len()) < quorum(all);
+        let prospect = if gone { Prospect::QuorumLost } else { Prospect::MayReturn };
+        Self { voters: all, answering: voters().filter(|seat| seat.answer.is_some()).count(), lost, prospect }
+    }
+
+    /// Nobody says who the members are. Whose pod is gone is not known then, so nobody is given up.
+    fn by_pods(view: &View<'_>) -> Self {
+        let lost = view.current().filter(|pod| is_lost(pod));
+        let lost = lost.filter_map(|pod| Some((pod.name.clone(), pod.loss()?))).collect();
+        let recorded = view.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
+        let voters = recorded.unwrap_or_default().max(view.current().count());
+        Self { voters, answering: 0, lost, prospect: Prospect::MayReturn }
+    }
+
+    /// Whether nothing that comes back by itself can end it.
+    pub(crate) fn is_final(&self) -> bool {
+        self.prospect != Prospect::MayReturn
+    }
+
+    /// Whether every copy of the data is gone.
+    pub(crate) fn is_total(&self) -> bool {
+        self.prospect == Prospect::DataLost
+    }
+
+    /// What to say of the cluster as a whole.
+    pub(crate) fn reason(&self) -> Reason {
+        let &Self { voters, answering, .. } = self;
+        match self.prospect {
+            Prospect::DataLost => Reason::DataLost { lost: self.in_words() },
+            Prospect::QuorumLost => Reason::QuorumLost { lost: self.lost.len(), voters },
+            Prospect::MayReturn if answering >= quorum(voters) => {
+                Reason::WaitingForPeers { answering, voters }
+            }
+            Prospect::MayReturn => Reason::WaitingForQuorum { healthy: answering, voters },
+        }
+    }
+
+    /// What to say of each member that is lost.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = Reason> {
+        self.lost.iter().map(|(member, why)| Reason::MemberLost { member: member.clone(), why: why.clone() })
+    }
+
+    fn in_words(&self) -> String {
+        if self.lost.is_empty() {
+            return "no pod of any member is left".to_owned();
+        }
+        let each: Vec<String> = self.lost.iter().map(|(member, why)| format!("{member}: {why}")).collect();
+        each.join(", ")
+    }
+}
+
+/// Whether a pod's data is gone. Data that its launcher takes for somebody else's is there.
+fn is_lost(pod: &SeenPod) -> bool {
+    pod.loss().is_some() && !pod.holds_other_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        fixture::{World, container, ended, order_of},
+        observed::ContainerState,
+    };
+
+    type Change = fn(&mut World);
+
+    fn outage(world: &World) -> Option<Outage> {
+        let view = View::of(&world.observed);
+        Outage::of(&view, Membership::of(&view).as_ref())
+    }
+
+    /// Nobody reads through a quorum.
+    fn without_quorum(world: &mut World) {
+        world.change_all(|answer| answer.linearizable = false);
+    }
+
+    #[test]
+    fn who_is_missing_and_whether_that_can_end_by_itself_is_told() {
+        let table: [(&str, Change, &str, usize); 8] = [
+            ("nobody is reached", |w| w.observed.members.clear(), "only 0 of 3 voting members answer", 0),
+            (
+                "two are silent",
+                |w| [1, 2].into_iter().for_each(|it| w.silence(it, Duration::from_hours(9))),
+                "only 1 of 3 voting members answer",
+                0,
+            ),
+            ("they do not reach each other", |_| (), "3 of 3 voting members answer, and none", 0),
+            (
+                "one pod is gone, and one silent",
+                |w| {
+                    w.silence(2, Duration::ZERO);
+                    w.drop_pod(1);
+                },
+                "only 1 of 3 voting members answer",
+                1,
+            ),
+            (
+                "two pods are gone",
+                |w| [2, 1].into_iter().for_each(|it| w.drop_pod(it)),
+                "2 of 3 voting members are lost",
+                2,
+            ),
+            (
+                "two pods are gone, and a learner answers",
+                |w| {
+                    w.join("http://example-newnewnew1.example.default.svc:2380", true);
+                    w.observed.resource.status.size = Some(4);
+                    for lost in [2, 1] {
+                        w.drop_pod(lost);
+                    }
+                },
+                "2 of 3 voting members are lost",
+                2,
+            ),
+            (
+                "all are on their way out",
+                |w| w.observed.pods.iter_mut().for_each(|pod| pod.deleting = true),
+                "its pod is being deleted",
+                3,
+            ),
+            (
+                "nothing is left",
+                |w| {
+                    w.observed.pods.clear();
+                    w.observed.members.clear();
+                },
+                "no pod of any member is left",
+                0,
+            ),
+        ];
+        for (title, change, said, lost) in table {
+            let mut world = World::formed();
+            change(&mut world);
+            without_quorum(&mut world);
+            let outage = outage(&world).unwrap();
+            let text = outage.reason().to_string();
+            assert!(text.contains(said), "{title}: {text}");
+            assert_eq!(outage.lost().count(), lost, "{title}");
+            let is_final = ["lost", "gone"].iter().any(|word| text.contains(word));
+            assert_eq!(outage.is_final(), is_final, "{title}: {text}");
+        }
+    }
+
+    #[test]
+    fn data_that_is_taken_for_somebody_elses_is_there() {
+        let mut world = World::formed_of(1);
+        let expected = order_of(world.pod(0)).seal.clone();
+        let refusal = launch::Refusal::DataForeign { expected, found: "no seal".to_owned() };
+        let state = ContainerState::Terminated(ended(&refusal.to_termination_message()));
+        world.pod(0).containers = vec![container(state)];
+        world.silence(0, Duration::ZERO);
+        let outage = outage(&world).unwrap();
+        assert!(!outage.is_final() && outage.lost().count() == 0, "{outage:?}");
+    }
+
+    #[test]
+    fn a_cluster_with_a_quorum_or_without_a_past_has_no_outage() {
+        for world in [World::new(r#"{"size": 3}"#), World::forming(), World::up(), World::formed()] {
+            assert_eq!(outage(&world), None);
+        }
+    }
+}
