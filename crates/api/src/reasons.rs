@@ -118,11 +118,11 @@ reasons! {
     /// All could agree, and do not.
     WaitingForPeers { answering: usize, voters: usize } = "WaitingForPeers" => "{answering} of {voters} voting members answer, and none of them reads through a quorum: they are choosing a leader or do not reach each other, and nothing is changed until they agree";
     /// Too many are lost for a quorum that could replace them.
-    QuorumLost { lost: usize, voters: usize } = "QuorumLost" => "{lost} of {voters} voting members are lost with their data, so there is no quorum any more, and nothing is changed: save what is left with etcdctl snapshot save through a member that still answers before you delete the resource";
+    QuorumLost { lost: String } = "QuorumLost" => "voting members are lost with their data ({lost}), and without them there is no quorum any more: nothing is changed; save what is left with etcdctl snapshot save through a member that still answers, before it is restarted and before you delete the resource";
     /// Nobody could be asked.
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
-    /// A member is lost, and there is no quorum that could remove it.
-    MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}); only a quorum of the others can replace it";
+    /// A member is lost, and not replaced yet.
+    MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}), and is replaced as soon as a quorum of the others agrees and nothing else holds it up";
     /// A member's pod has lost its owner.
     PodDisowned { pod: String, owner: String } = "PodDisowned" => "pod {pod} is that of a member, but its owner reference was changed and it belongs to {owner}: its member is left alone until that is put back or the pod is deleted";
     /// A member does not serve and may come back.
@@ -152,9 +152,9 @@ reasons! {
     /// A member answers for another cluster.
     ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
     /// etcd's database has reached its largest size.
-    DatabaseFull = "DatabaseFull" => "etcd raised the alarm NOSPACE, its database has reached its largest size, and only reads and deletes are answered: delete what is not needed, compact and defragment (etcdctl compaction, etcdctl defrag), then end the alarm with etcdctl alarm disarm";
+    DatabaseFull = "DatabaseFull" => "etcd raised the alarm NOSPACE, its database has reached its largest size, and only reads and deletes are answered: delete what is not needed, compact (etcdctl compaction), defragment every member (etcdctl defrag --cluster), then end the alarm with etcdctl alarm disarm";
     /// Members hold different data.
-    DataCorrupt = "DataCorrupt" => "etcd raised the alarm CORRUPT, members hold different data, and nobody can tell whose is right: no member is added or removed until the alarm is ended; save a snapshot of each member first (etcdctl snapshot save), compare them, and then end it with etcdctl alarm disarm";
+    DataCorrupt = "DataCorrupt" => "etcd raised the alarm CORRUPT and takes no writes: members hold different data, and nobody can tell whose is right. No member is added or removed until the alarm is ended; save a snapshot of each member first (etcdctl snapshot save), compare them, and then end it with etcdctl alarm disarm";
     /// Every copy of the data is gone.
     DataLost { lost: String } = "DataLost" => "the data of this cluster is gone ({lost}); it is not replaced by an empty cluster: restore a backup, or delete the resource and create it again";
 }

@@ -284,22 +284,20 @@ impl Memory {
         }
     }
 
-    /// A member that was to join this cluster, whose pods are made from this, was given up. One after another, as fast as they are, would be
-    /// a new entry in etcd's log and a new pod each time.
-    pub fn not_joined(&mut self, cluster: &str, inputs: String, why: String, now: Instant, at: Timestamp) {
-        let times = self.repeated(JOINS, cluster, inputs, now);
+    /// A member that was to join, and whose pod was made from this, was given up. One after another, as fast as they are, would be a new
+    /// entry in etcd's log and a new pod each time. What stood against the members of another spec need not stand against these.
+    pub fn not_joined(&mut self, inputs: &str, why: String, now: Instant, at: Timestamp) {
+        let times = self.repeated(JOINS, inputs, String::new(), now);
+        self.refusals.retain(|refused| refused.kind != JOINS);
         if times >= OFTEN {
-            self.refused(JOINS, cluster, RefusalClass::NotJoined { times }, why, at);
-        } else {
-            // The spec has changed since: what stood against the members of before need not stand against these.
-            self.not_refused(JOINS, cluster);
+            self.refused(JOINS, inputs, RefusalClass::NotJoined { times }, why, at);
         }
     }
 
-    /// A member has joined: what stood against it is over.
-    pub fn joined(&mut self, cluster: &str) {
-        self.repeated.remove(&(JOINS, cluster.to_owned()));
-        self.not_refused(JOINS, cluster);
+    /// Nobody is missing, or one has joined: what stood against that is over.
+    pub fn joined(&mut self) {
+        self.repeated.retain(|(kind, _), _| *kind != JOINS);
+        self.refusals.retain(|refused| refused.kind != JOINS);
     }
 
     /// How often in a row this was done to an object, now included.
@@ -373,7 +371,7 @@ mod tests {
         let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let mut memory = Memory::default();
         let not_joined = |memory: &mut Memory, inputs: &str| {
-            memory.not_joined("c", inputs.to_owned(), "why".to_owned(), Instant::now(), at);
+            memory.not_joined(inputs, "why".to_owned(), Instant::now(), at);
             memory.refusals("c", None).into_iter().find(|it| it.kind == JOINS).map(|refused| refused.class)
         };
         let in_vain = |times| Some(RefusalClass::NotJoined { times });
@@ -381,7 +379,7 @@ mod tests {
         assert_eq!(seen, [None, None, in_vain(3), in_vain(4)]);
         assert_eq!(not_joined(&mut memory, "b"), None, "made from another spec");
         assert_eq!((not_joined(&mut memory, "b"), not_joined(&mut memory, "b")), (None, in_vain(3)));
-        memory.joined("c");
+        memory.joined();
         assert!(memory.refusals("c", None).is_empty());
         assert_eq!(not_joined(&mut memory, "b"), None);
     }

@@ -231,7 +231,11 @@ impl Context {
         let wait = wait_of(plan, self.clock.now());
         let wait = self.tell_unsent(memory).await.map_or(wait, |again| wait.min(again));
         // Who waits for an object looks at it each time: its event may go missing, and the status would say for minutes what is past.
-        if acted == Acted::Nothing && plan.waiting.is_empty() && memory.unsent.is_empty() {
+        let settled = acted == Acted::Nothing && plan.waiting.is_empty();
+        if settled {
+            memory.joined();
+        }
+        if settled && memory.unsent.is_empty() {
             memory.settled = Some(Settled { observation, at: Instant::now() });
         }
         (Ended::Settled(wait), "settled")
@@ -359,10 +363,9 @@ fn changes(plan: &Plan, mut done: Vec<MemberChanged>) -> Vec<MemberChanged> {
 fn remember_joins(steps: &[Step], desired: &Desired, memory: &mut Memory, at: Timestamp) {
     for step in steps {
         match step {
-            Step::PromoteMember { .. } => memory.joined(&desired.name),
+            Step::PromoteMember { .. } => memory.joined(),
             Step::RemoveMember { because: Leaving::NotJoined(why), .. } => {
-                let inputs = desired.inputs(desired.version);
-                memory.not_joined(&desired.name, inputs, why.clone(), Instant::now(), at);
+                memory.not_joined(&desired.inputs(desired.version), why.clone(), Instant::now(), at);
             }
             _ => {}
         }
@@ -376,7 +379,9 @@ fn of_before(observed: &Observed, mut untold: Vec<(Event, Instant)>) -> (Vec<Eve
     let has_pod = |member: &str| observed.own_pods().any(|pod| pod.name == member);
     let told = untold.extract_if(.., |(event, _)| happened(list, attempt, event, has_pod));
     let told = told.map(|(event, _)| event).collect();
-    untold.retain(|(_, since)| since.elapsed() < LATE);
+    // As long as nobody says who the members are, nobody can say that it has not happened.
+    let is_known = |event: &Event| list.is_some() || matches!(event, Event::BirthAbandoned { .. });
+    untold.retain(|(event, since)| !is_known(event) || since.elapsed() < LATE);
     (told, untold)
 }
 

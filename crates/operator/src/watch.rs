@@ -200,8 +200,8 @@ fn terms(leadership: &Leadership) -> impl futures::Stream<Item = ()> + Send + us
     })
 }
 
-/// Notes when all clusters are known, and forgets those that are gone or not ours any more; and all of them when somebody else leads, whose figures they are
-/// from then on.
+/// Notes when all clusters are known, and forgets those that are gone or not ours any more; and all of them when somebody else leads, whose
+/// figures they are from then on.
 async fn keep_house(store: &Store<Guarded>, context: &Context, health: &Health) {
     let mut changes = context.leadership.changes();
     if store.wait_until_ready().await.is_ok() {

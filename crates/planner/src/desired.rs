@@ -152,8 +152,9 @@ impl Desired {
     }
 
     /// A digest of what the user asked for that a pod of this version is made from. It says whether a pod is as the spec wants it; the
-    /// version need not be the spec's, because one that joins runs what the others run. How many members there are is no part of it: members come and go one by one, and the others stay as they are. Our own
-    /// builders and the launcher's image are no part of it: upgrading the operator must not touch anybody's members.
+    /// version need not be the spec's, because one that joins runs what the others run. How many members there are is no part of it: members
+    /// come and go one by one, and the others stay as they are. Our own builders and the launcher's image are no part of it: upgrading the
+    /// operator must not touch anybody's members.
     #[must_use]
     pub fn inputs(&self, version: EtcdVersion) -> String {
         let policy = PodPolicy { busybox_image: None, dns_timeout_in_second: None, ..self.pod.clone() };

@@ -3,7 +3,7 @@
 //! Who the members are is told by the list of the one that has come furthest. It is not confirmed by a quorum, so nothing is done on its
 //! word; it is good enough to say who is missing.
 
-use api::Reason;
+use api::{Phase, Reason};
 
 use crate::{
     membership::{Fate, Membership, Seat, seats_as_seen},
@@ -35,46 +35,55 @@ enum Prospect {
 }
 
 impl Outage {
-    /// What is left, if the cluster has formed and no quorum says who its members are.
+    /// What is left, if the cluster has formed and no quorum says who its members are. Nothing is said of one that is being deleted, nor where
+    /// it is not known which pods are its own.
     pub(crate) fn of(view: &View<'_>, membership: Option<&Membership<'_>>) -> Option<Self> {
-        if !view.is_formed() || membership.is_some() {
+        let told_of = view.is_formed() && view.attempt.is_some() && !view.observed.resource.deleting;
+        if !told_of || membership.is_some() {
             return None;
         }
-        let furthest = view.furthest();
-        let seats = furthest.map(|answer| seats_as_seen(view, answer)).unwrap_or_default();
+        let seats = view.furthest().map(|answer| seats_as_seen(view, answer)).unwrap_or_default();
         let outage = match seats.as_slice() {
             [] => Self::by_pods(view),
-            seats => Self::by_seats(seats),
+            seats => Self::by_seats(view, seats),
         };
-        let all_lost = view.current().all(is_lost) && view.disowned().next().is_none();
-        let prospect = if all_lost { Prospect::DataLost } else { outage.prospect };
-        Some(Self { prospect, ..outage })
+        let nobody = view.current().all(|pod| is_lost(view, pod)) && view.disowned().next().is_none();
+        Some(Self { prospect: if nobody { Prospect::DataLost } else { outage.prospect }, ..outage })
     }
 
-    fn by_seats(seats: &[Seat<'_>]) -> Self {
+    fn by_seats(view: &View<'_>, seats: &[Seat<'_>]) -> Self {
         let voters = || seats.iter().filter(|seat| seat.is_voter());
         let lost: Vec<_> = voters()
             .filter_map(|seat| match &seat.fate {
                 // One that never started held nothing that anybody else does not.
-                Fate::Lost(why) if seat.listed.name.is_some() && seat.pod.is_none_or(is_lost) => {
+                Fate::Lost(why)
+                    if seat.listed.name.is_some() && seat.pod.is_none_or(|pod| is_lost(view, pod)) =>
+                {
                     Some((seat.title(), why.clone()))
                 }
                 _ => None,
             })
             .collect();
         let all = voters().count();
-        let gone = all.saturating_sub(lost.len()) < quorum(all);
+        // One that is ready and not listed came after this list was written, which then says nothing of how many there are now.
+        let listed =
+            |pod: &SeenPod| seats.iter().any(|seat| seat.pod.is_some_and(|own| own.name == pod.name));
+        let outdated = view.current().any(|pod| pod.is_ready() && !listed(pod));
+        let gone = all.saturating_sub(lost.len()) < quorum(all) && !outdated;
         let prospect = if gone { Prospect::QuorumLost } else { Prospect::MayReturn };
         Self { voters: all, answering: voters().filter(|seat| seat.answer.is_some()).count(), lost, prospect }
     }
 
-    /// Nobody says who the members are. Whose pod is gone is not known then, so nobody is given up.
+    /// Nobody says who the members are, so it is not known whose pod is missing. What was known before stays true: who was lost for good does
+    /// not come back because the others are silent as well.
     fn by_pods(view: &View<'_>) -> Self {
-        let lost = view.current().filter(|pod| is_lost(pod));
+        let lost = view.current().filter(|pod| is_lost(view, pod));
         let lost = lost.filter_map(|pod| Some((pod.name.clone(), pod.loss()?))).collect();
         let recorded = view.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
         let voters = recorded.unwrap_or_default().max(view.current().count());
-        Self { voters, answering: 0, lost, prospect: Prospect::MayReturn }
+        let known = view.observed.resource.phase() == Phase::Failed;
+        let prospect = if known { Prospect::QuorumLost } else { Prospect::MayReturn };
+        Self { voters, answering: view.answers().count(), lost, prospect }
     }
 
     /// Whether nothing that comes back by itself can end it.
@@ -91,8 +100,10 @@ impl Outage {
     pub(crate) fn reason(&self) -> Reason {
         let &Self { voters, answering, .. } = self;
         match self.prospect {
-            Prospect::DataLost => Reason::DataLost { lost: self.in_words() },
-            Prospect::QuorumLost => Reason::QuorumLost { lost: self.lost.len(), voters },
+            Prospect::DataLost => Reason::DataLost { lost: self.in_words("no pod of any member is left") },
+            Prospect::QuorumLost => {
+                Reason::QuorumLost { lost: self.in_words("no member that answers tells who") }
+            }
             Prospect::MayReturn if answering >= quorum(voters) => {
                 Reason::WaitingForPeers { answering, voters }
             }
@@ -105,18 +116,16 @@ impl Outage {
         self.lost.iter().map(|(member, why)| Reason::MemberLost { member: member.clone(), why: why.clone() })
     }
 
-    fn in_words(&self) -> String {
-        if self.lost.is_empty() {
-            return "no pod of any member is left".to_owned();
-        }
+    /// Who is lost, and why; or this, if nobody is known by name.
+    fn in_words(&self, nobody: &str) -> String {
         let each: Vec<String> = self.lost.iter().map(|(member, why)| format!("{member}: {why}")).collect();
-        each.join(", ")
+        if each.is_empty() { nobody.to_owned() } else { each.join(", ") }
     }
 }
 
-/// Whether a pod's data is gone. Data that its launcher takes for somebody else's is there.
-fn is_lost(pod: &SeenPod) -> bool {
-    pod.loss().is_some() && !pod.holds_other_data()
+/// Whether a pod's data is gone. Data that its launcher takes for somebody else's is there, and who answers has its data still.
+fn is_lost(view: &View<'_>, pod: &SeenPod) -> bool {
+    pod.loss().is_some() && !pod.holds_other_data() && view.observed.answer(&pod.name).is_none()
 }
 
 #[cfg(test)]
@@ -125,7 +134,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fixture::{World, container, ended, order_of},
+        fixture::{World, attempt, container, ended, order_of},
         observed::ContainerState,
     };
 
@@ -143,7 +152,7 @@ mod tests {
 
     #[test]
     fn who_is_missing_and_whether_that_can_end_by_itself_is_told() {
-        let table: [(&str, Change, &str, usize); 8] = [
+        let table: [(&str, Change, &str, usize); 9] = [
             ("nobody is reached", |w| w.observed.members.clear(), "only 0 of 3 voting members answer", 0),
             (
                 "two are silent",
@@ -164,7 +173,7 @@ mod tests {
             (
                 "two pods are gone",
                 |w| [2, 1].into_iter().for_each(|it| w.drop_pod(it)),
-                "2 of 3 voting members are lost",
+                "voting members are lost",
                 2,
             ),
             (
@@ -176,12 +185,21 @@ mod tests {
                         w.drop_pod(lost);
                     }
                 },
-                "2 of 3 voting members are lost",
+                "voting members are lost",
                 2,
             ),
             (
-                "all are on their way out",
+                "all are on their way out, and still answer",
                 |w| w.observed.pods.iter_mut().for_each(|pod| pod.deleting = true),
+                "3 of 3 voting members answer, and none",
+                0,
+            ),
+            (
+                "all are on their way out",
+                |w| {
+                    w.observed.pods.iter_mut().for_each(|pod| pod.deleting = true);
+                    w.observed.members.clear();
+                },
                 "its pod is being deleted",
                 3,
             ),
@@ -206,6 +224,55 @@ mod tests {
             let is_final = ["lost", "gone"].iter().any(|word| text.contains(word));
             assert_eq!(outage.is_final(), is_final, "{title}: {text}");
         }
+    }
+
+    #[test]
+    fn a_list_that_is_older_than_some_of_the_pods_gives_nobody_up() {
+        let mut world = World::formed();
+        for lost in [2, 1] {
+            world.drop_pod(lost);
+        }
+        without_quorum(&mut world);
+        assert!(outage(&world).unwrap().is_final());
+        let mut later = world.pod(0).clone();
+        (later.name, later.uid) = ("example-later".to_owned(), "uid-of-later".to_owned());
+        world.observed.pods.push(later);
+        assert!(!outage(&world).unwrap().is_final(), "one that runs is not in the list");
+        world.observed.pods[1].ready = crate::Readiness::NotReady;
+        assert!(outage(&world).unwrap().is_final(), "it may be one that was removed");
+    }
+
+    #[test]
+    fn who_is_lost_for_good_stays_lost_when_the_others_are_silent_as_well() {
+        let mut world = World::formed();
+        for lost in [2, 1] {
+            world.drop_pod(lost);
+        }
+        world.silence(0, Duration::ZERO);
+        assert!(!outage(&world).unwrap().is_final(), "nobody has ever said who is missing");
+        world.observed.resource.status.phase = Some("Failed".to_owned());
+        assert!(outage(&world).unwrap().is_final());
+        assert_eq!(outage(&world).unwrap().reason().as_str(), "QuorumLost");
+        world.answer(0);
+        for back in [1, 2] {
+            let name = world.name(back);
+            world.add_pod(&attempt(1), &name);
+        }
+        world.change_answer(0, |answer| answer.linearizable = false);
+        assert!(!outage(&world).unwrap().is_final(), "somebody says that they are back");
+    }
+
+    #[test]
+    fn nothing_is_lost_where_the_pods_are_not_known_or_are_to_go() {
+        let mut world = World::formed();
+        world.observed.pods.clear();
+        world.observed.members.clear();
+        assert!(outage(&world).unwrap().is_total());
+        let mut deleted = World { observed: world.observed.clone(), ..World::formed() };
+        deleted.observed.resource.deleting = true;
+        assert_eq!(outage(&deleted), None);
+        world.observed.resource.status.birth.as_mut().unwrap().token = "not a token of ours".to_owned();
+        assert_eq!(outage(&world), None);
     }
 
     #[test]

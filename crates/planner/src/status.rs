@@ -58,7 +58,7 @@ pub(crate) fn report(
     let members = if view.birth.is_some() { Some(seen.members(&pods)) } else { previous.members.clone() };
     let ready = members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
     let status = EtcdClusterStatus {
-        reason: outage.as_ref().filter(|outage| outage.is_final()).map(in_sentences),
+        reason: outage.as_ref().filter(|outage| outage.is_final()).map(|outage| outage.reason().to_string()),
         phase: seen.phase().or_else(|| previous.phase.clone()),
         control_paused: desired.is_some_and(|desired| desired.paused).then_some(true),
         conditions: Some(seen.conditions(desired)),
@@ -263,7 +263,7 @@ impl<'a> Seen<'_, 'a> {
 
     /// Why a cluster is not there yet, where nothing is in its way.
     fn on_the_way(&self) -> Reason {
-        if self.view.birth.is_none() {
+        if self.view.birth.is_none() || self.decision.held {
             let first = self.decision.waiting.first();
             return first.map_or(Reason::RecordingBirth, |waiting| waiting.reason.clone());
         }
@@ -322,12 +322,6 @@ fn ignored(desired: Option<&Desired>) -> Option<Said> {
     let fields = &desired?.without_effect;
     let text = not_yet::as_text(fields);
     (!fields.is_empty()).then(|| (ConditionStatus::True, vec![Reason::FieldsWithoutEffect { fields: text }]))
-}
-
-/// What is lost, as a whole and one by one.
-fn in_sentences(outage: &Outage) -> String {
-    let one_by_one = outage.lost().filter(|_| !outage.is_total());
-    join(&[outage.reason()].into_iter().chain(one_by_one).collect::<Vec<_>>())
 }
 
 /// The first sentences, and how many there are besides.

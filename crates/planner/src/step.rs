@@ -42,6 +42,8 @@ pub enum Leaving {
     Overdue(String),
     /// It was to join, and did not come up, in these words.
     NotJoined(String),
+    /// It was on its way in, and another one is wanted now.
+    Outdated,
     /// Somebody else added it, and nobody ever started it.
     Unknown,
     /// The spec asks for fewer.
@@ -53,6 +55,7 @@ impl Leaving {
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Lost(why) | Self::Overdue(why) | Self::NotJoined(why) => why.clone(),
+            Self::Outdated => "the spec has changed since its pod was made".to_owned(),
             Self::Unknown => "somebody added it, and it never started".to_owned(),
             Self::Surplus => "the spec asks for fewer".to_owned(),
         }

@@ -39,7 +39,10 @@ impl Watched {
             let note = |cluster: Option<&EtcdCluster>| {
                 let said = cluster.and_then(|cluster| condition(cluster, "Available"));
                 // Members that are all there and have no leader for a moment, on a busy machine, were not taken away.
-                let present = |said: &Seen| said.reason == "WaitingForPeers";
+                let present = |said: &Seen| {
+                    let words: Vec<_> = said.message.split_whitespace().take(3).collect();
+                    said.reason == "WaitingForPeers" && words.first() == words.get(2)
+                };
                 let said = said.filter(|said| !present(said)).map(|said| said.status).unwrap_or_default();
                 notes.lock().unwrap_or_else(PoisonError::into_inner).insert(said);
                 Err::<(), _>("never enough".to_owned())

@@ -185,7 +185,8 @@ async fn at_client(mut client: Terminal, typed: &[String], prints: &[String]) ->
         }
         break;
     }
-    client.type_line("exit").await?;
+    // Whatever became of what was typed once more.
+    client.type_line("exit 0").await?;
     let ended = client.end(SOON).await?;
     ensure!(ended.code == 0 && ended.stdout.contains("pod \"etcdctl\" deleted"), "{ended}");
     Ok(())

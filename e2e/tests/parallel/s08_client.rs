@@ -22,6 +22,7 @@ async fn s8_foo_is_read_back_as_bar_through_the_client_service() -> anyhow::Resu
         let shell = [&run[..], &["--", "/bin/sh"]].concat();
         // Again, if need be: etcdctl gives up after five seconds, which a busy etcd may need.
         until_it_succeeds(async || {
+            ns.kubectl(&["delete", "pod", "etcdctl", "--ignore-not-found", "--now"]).await?.success()?;
             let said = ns.kubectl_with(&shell, SCRIPT.as_bytes(), SOON).await?.success()?;
             ensure!(said.contains("OK\nfoo\nbar"), "{said}");
             Ok(())

@@ -135,7 +135,7 @@ async fn dns_answers_as_kubeadm_sets_it_up_unless_a_test_says_otherwise() {
     let found_soon = known_within(Duration::from_secs(10), &cluster).await;
     turn(&cluster, DnsAnswers::default()).await;
     assert!(!found_soon, "a server that keeps its answers for 20 s knew a new name within 10 s");
-    // Longer than on a quiet machine, and that is not what matters: it must not take the time that answers are kept elsewhere.
-    let found = known_within(Duration::from_mins(1), &cluster).await;
+    // Longer than a quiet machine needs, and less than answers are kept elsewhere.
+    let found = known_within(Duration::from_secs(15), &cluster).await;
     assert!(found, "a server that keeps no answers does not know a new name");
 }

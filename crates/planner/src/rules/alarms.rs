@@ -12,13 +12,17 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !situation.view.is_formed() {
         return Flow::Next;
     }
-    let raised: BTreeSet<Alarm> =
-        situation.view.answers().flat_map(|answer| &answer.alarms).copied().collect();
+    // Raised and ended through etcd's log: who has not all of it may tell of one that is over.
+    let view = &situation.view;
+    let with_quorum = view.serving().flat_map(|(_, answer)| &answer.alarms);
+    let without = view.answers().filter(|_| situation.membership.is_none()).flat_map(|answer| &answer.alarms);
+    let raised: BTreeSet<Alarm> = with_quorum.chain(without).copied().collect();
     if raised.contains(&Alarm::NoSpace) {
         decision.wait(Waiting::blocked(Reason::DatabaseFull));
     }
     if raised.contains(&Alarm::Corrupt) {
-        return decision.hold(situation.observed, Waiting::blocked(Reason::DataCorrupt));
+        decision.held = true;
+        decision.wait(Waiting::blocked(Reason::DataCorrupt));
     }
     Flow::Next
 }
@@ -49,8 +53,19 @@ mod tests {
             world.change_answer(0, |answer| answer.alarms.extend([Alarm::Corrupt]));
             assert_eq!(world.steps(), [""; 0], "{title}");
             assert!(world.waits().contains(&"DataCorrupt"), "{title}: {:?}", world.waits());
-            assert!(world.plan().wake_at.is_some(), "{title}: it is looked at again");
+            world.change_answer(0, |answer| answer.linearizable = false);
+            assert!(!world.waits().contains(&"DataCorrupt"), "{title}: the word of one without a quorum");
         }
+    }
+
+    #[test]
+    fn what_is_nobodys_coming_or_going_is_still_put_right_and_said() {
+        let mut world = World::formed();
+        world.change_answer(0, |answer| answer.alarms.extend([Alarm::Corrupt]));
+        world.observed.budget = crate::SeenBudget::Missing;
+        world.pod(1).ready = crate::Readiness::NotReady;
+        assert_eq!(world.steps(), ["EnsureBudget"]);
+        assert_eq!(world.waits(), ["DataCorrupt", "WaitingForPodReady"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const BRISK: Duration = Duration::from_secs(10);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(membership) = &situation.membership else { return Flow::Next };
-    if !decision.act.is_empty() {
+    if !decision.may_act() {
         return Flow::Next;
     }
     match membership.joining() {
@@ -109,7 +109,7 @@ fn add(situation: &Situation<'_>, membership: &Membership<'_>, decision: &mut De
         decision.wait(waiting);
         return;
     }
-    let too_soon = situation.too_soon(JOINS, &desired.name);
+    let too_soon = situation.too_soon(JOINS, &desired.inputs(desired.version));
     if too_soon.is_some() {
         decision.wait(too_soon);
         return;
@@ -235,7 +235,8 @@ mod tests {
     fn after_several_that_did_not_join_the_next_one_waits_and_it_is_said_why() {
         let mut world = grown(5);
         let at = "2026-01-01T00:09:58Z".parse().unwrap();
-        let (name, class) = ("example".to_owned(), RefusalClass::NotJoined { times: 5 });
+        let desired = world.desired.clone().unwrap();
+        let (name, class) = (desired.inputs(desired.version), RefusalClass::NotJoined { times: 5 });
         let message = "its pod has ended: SysctlForbidden".to_owned();
         world.observed.refusals.push(RefusedObject { kind: JOINS, name, class, message, at });
         assert_eq!((world.steps(), world.waits()), (vec![], vec!["JoinFailing"]));
@@ -244,6 +245,10 @@ mod tests {
         assert!(plan.waiting[0].reason.to_string().contains("SysctlForbidden"), "{:?}", plan.waiting);
         world.observed.now = "2026-01-01T00:10:02Z".parse().unwrap();
         assert_eq!(world.steps(), ["AddMember"], "four seconds after the fifth");
+        world.observed.now = at;
+        assert_eq!(world.steps(), [""; 0]);
+        world.desired = desired_of(r#"{"size": 5, "pod": {"labels": {"a": "b"}}}"#);
+        assert_eq!(world.steps(), ["AddMember"], "from another spec");
     }
 
     #[test]

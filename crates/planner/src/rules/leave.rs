@@ -40,7 +40,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
             decision.wait(Waiting::blocked(Reason::RemovalRisky { member, why }));
             continue;
         }
-        if decision.act.is_empty() && !paused_by_etcd(situation, decision) {
+        if decision.may_act() && !paused_by_etcd(situation, decision) {
             remove(situation, membership, seat, leaving, decision);
         }
     }
@@ -75,7 +75,7 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
         }
         Fate::Foreign => Verdict::Waits(Waiting::blocked(Reason::ForeignMember { member: seat.title() })),
         Fate::Silent { .. } if joins && is_outdated(situation, membership, seat) => {
-            Verdict::Leaves(Leaving::NotJoined("the spec has changed since its pod was made".to_owned()))
+            Verdict::Leaves(Leaving::Outdated)
         }
         Fate::Silent { .. } if joins && is_told_of_others(membership, seat) => {
             let why = "the members have changed since it was told of them";
@@ -350,7 +350,8 @@ mod tests {
             }
             let removed = removed(&world);
             assert_eq!(removed.is_some(), leaves, "{age:?} {made}");
-            assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
+            let joins = |because: &Leaving| matches!(because, Leaving::NotJoined(_) | Leaving::Outdated);
+            assert!(removed.is_none_or(|(_, because)| joins(&because)));
         }
         let mut unmarked = World::formed();
         unmarked.desired = crate::fixture::desired_of(r#"{"size": 5}"#);
@@ -376,7 +377,8 @@ mod tests {
             }
             let removed = removed(&world);
             assert_eq!(removed.is_some(), leaves, "{spec} {up}");
-            assert!(removed.is_none_or(|(_, because)| matches!(because, Leaving::NotJoined(_))));
+            let joins = |because: &Leaving| matches!(because, Leaving::NotJoined(_) | Leaving::Outdated);
+            assert!(removed.is_none_or(|(_, because)| joins(&because)));
         }
     }
 

@@ -120,7 +120,7 @@ pub(crate) struct Decision {
     pub(crate) act: Vec<Step>,
     pub(crate) waiting: Vec<Waiting>,
     pub(crate) events: Vec<api::Event>,
-    /// Whether the whole cluster is left as it is, whatever it lacks.
+    /// Whether nobody comes or goes, whatever the cluster lacks.
     pub(crate) held: bool,
     look_again: Option<Timestamp>,
 }
@@ -149,6 +149,11 @@ impl Decision {
             self.look_again(after(observed.now, FRESH));
         }
         Flow::Stop
+    }
+
+    /// Whether members may come or go in this round.
+    fn may_act(&self) -> bool {
+        self.act.is_empty() && !self.held
     }
 
     /// The first pod with which this can be tried; that it was refused a moment ago is said of those before it.

@@ -89,7 +89,8 @@ mod tests {
                 |w| {
                     w.pod(1).deleting = true;
                     w.pod(2).deleting = true;
-                    (0..3).for_each(|ordinal| w.change_answer(ordinal, |answer| answer.linearizable = false));
+                    (1..3).for_each(|ordinal| w.silence(ordinal, Duration::ZERO));
+                    w.change_answer(0, |answer| answer.linearizable = false);
                 },
                 &["QuorumLost", "MemberLost"],
             ),

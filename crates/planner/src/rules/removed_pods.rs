@@ -9,7 +9,7 @@ use crate::{
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let Some(membership) = &situation.membership else { return Flow::Next };
-    if !decision.act.is_empty() {
+    if !decision.may_act() {
         return Flow::Next;
     }
     let removed = membership.removed.iter().filter(|pod| !pod.deleting);

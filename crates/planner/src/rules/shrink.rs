@@ -21,7 +21,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     // Whoever is not ours makes the count wrong: then nobody of ours goes.
     let is_other = |fate: &Fate| matches!(fate, Fate::Unknown | Fate::Foreign | Fate::Disowned(_));
     let others = membership.seats.iter().any(|seat| is_other(&seat.fate));
-    if !decision.act.is_empty() || !surplus || others {
+    if !decision.may_act() || !surplus || others {
         return Flow::Next;
     }
     let Some(victim) = joining.or_else(|| victim(membership)) else { return Flow::Next };
