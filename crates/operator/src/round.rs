@@ -379,10 +379,14 @@ fn of_before(observed: &Observed, mut untold: Vec<(Event, Instant)>) -> (Vec<Eve
     let has_pod = |member: &str| observed.own_pods().any(|pod| pod.name == member);
     let told = untold.extract_if(.., |(event, _)| happened(list, attempt, event, has_pod));
     let told = told.map(|(event, _)| event).collect();
-    // As long as nobody says who the members are, nobody can say that it has not happened.
-    let is_known = |event: &Event| list.is_some() || matches!(event, Event::BirthAbandoned { .. });
-    untold.retain(|(event, since)| !is_known(event) || since.elapsed() < LATE);
+    forget_what_did_not_happen(&mut untold, list.is_some());
     (told, untold)
+}
+
+/// Forgets what cannot land any more. As long as nobody lists the members, nobody can say of their changes that they have not happened.
+fn forget_what_did_not_happen(untold: &mut Vec<(Event, Instant)>, is_listed: bool) {
+    let is_known = |event: &Event| is_listed || matches!(event, Event::BirthAbandoned { .. });
+    untold.retain(|(event, since)| !is_known(event) || since.elapsed() < LATE);
 }
 
 /// Whether the members, if somebody tells who they are, and the attempt at forming the cluster are what this tells of.
@@ -470,6 +474,24 @@ mod tests {
         for (attempt, expected) in table {
             assert_eq!(happened(None, attempt, &abandoned, |_| false), expected, "{attempt:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_can_tell_of_is_not_forgotten_and_what_did_not_happen_is_after_a_while() {
+        let gone = Event::MemberRemoved { member: "a-1".to_owned() };
+        let abandoned =
+            Event::BirthAbandoned { member: "a-1".to_owned(), incarnation: 2, why: String::new() };
+        let left = |list: bool, event: &Event, since: Instant| {
+            let mut untold = vec![(event.clone(), since)];
+            forget_what_did_not_happen(&mut untold, list);
+            !untold.is_empty()
+        };
+        let since = Instant::now();
+        assert!(left(true, &gone, since) && left(false, &gone, since) && left(false, &abandoned, since));
+        tokio::time::advance(LATE).await;
+        assert!(!left(true, &gone, since), "the list says otherwise");
+        assert!(left(false, &gone, since), "nobody says who the members are");
+        assert!(!left(false, &abandoned, since), "the record says otherwise");
     }
 
     #[test]

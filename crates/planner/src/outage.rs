@@ -47,23 +47,20 @@ impl Outage {
             [] => Self::by_pods(view),
             seats => Self::by_seats(view, seats),
         };
-        let nobody = view.current().all(|pod| is_lost(view, pod)) && view.disowned().next().is_none();
+        let nobody = view.current().all(|pod| loss(view, pod).is_some()) && view.disowned().next().is_none();
         Some(Self { prospect: if nobody { Prospect::DataLost } else { outage.prospect }, ..outage })
     }
 
     fn by_seats(view: &View<'_>, seats: &[Seat<'_>]) -> Self {
         let voters = || seats.iter().filter(|seat| seat.is_voter());
-        let lost: Vec<_> = voters()
-            .filter_map(|seat| match &seat.fate {
-                // One that never started held nothing that anybody else does not.
-                Fate::Lost(why)
-                    if seat.listed.name.is_some() && seat.pod.is_none_or(|pod| is_lost(view, pod)) =>
-                {
-                    Some((seat.title(), why.clone()))
-                }
-                _ => None,
-            })
-            .collect();
+        let why = |seat: &Seat<'_>| match (seat.pod, &seat.fate) {
+            (Some(pod), _) => loss(view, pod),
+            (None, Fate::Lost(why)) => Some(why.clone()),
+            (None, _) => None,
+        };
+        // One that never started held nothing that anybody else does not.
+        let started = voters().filter(|seat| seat.listed.name.is_some());
+        let lost: Vec<_> = started.filter_map(|seat| Some((seat.title(), why(seat)?))).collect();
         let all = voters().count();
         // One that is ready and not listed came after this list was written, which then says nothing of how many there are now.
         let listed =
@@ -75,15 +72,19 @@ impl Outage {
     }
 
     /// Nobody says who the members are, so it is not known whose pod is missing. What was known before stays true: who was lost for good does
-    /// not come back because the others are silent as well.
+    /// not come back because the others are silent as well. Learners answer, and tell of nobody; where only they are left, no voter is.
     fn by_pods(view: &View<'_>) -> Self {
-        let lost = view.current().filter(|pod| is_lost(view, pod));
-        let lost = lost.filter_map(|pod| Some((pod.name.clone(), pod.loss()?))).collect();
+        let lost: Vec<_> =
+            view.current().filter_map(|pod| Some((pod.name.clone(), loss(view, pod)?))).collect();
         let recorded = view.observed.resource.status.size.and_then(|size| usize::try_from(size).ok());
         let voters = recorded.unwrap_or_default().max(view.current().count());
         let known = view.observed.resource.phase() == Phase::Failed;
-        let prospect = if known { Prospect::QuorumLost } else { Prospect::MayReturn };
-        Self { voters, answering: view.answers().count(), lost, prospect }
+        let mut left = view.current().filter(|pod| loss(view, pod).is_none());
+        let learns = |pod: &SeenPod| view.observed.answer(&pod.name).is_some_and(|answer| answer.learner);
+        let only_learners = left.all(learns) && view.disowned().next().is_none();
+        let prospect = if known || only_learners { Prospect::QuorumLost } else { Prospect::MayReturn };
+        let answering = view.answers().filter(|answer| !answer.learner).count();
+        Self { voters, answering, lost, prospect }
     }
 
     /// Whether nothing that comes back by itself can end it.
@@ -94,6 +95,11 @@ impl Outage {
     /// Whether every copy of the data is gone.
     pub(crate) fn is_total(&self) -> bool {
         self.prospect == Prospect::DataLost
+    }
+
+    /// Whether it is known from before, and nobody tells any more who is lost.
+    pub(crate) fn is_remembered(&self) -> bool {
+        self.prospect == Prospect::QuorumLost && self.lost.is_empty()
     }
 
     /// What to say of the cluster as a whole.
@@ -123,9 +129,14 @@ impl Outage {
     }
 }
 
-/// Whether a pod's data is gone. Data that its launcher takes for somebody else's is there, and who answers has its data still.
-fn is_lost(view: &View<'_>, pod: &SeenPod) -> bool {
-    pod.loss().is_some() && !pod.holds_other_data() && view.observed.answer(&pod.name).is_none()
+/// Why a pod's data is gone, if it is. Data that its launcher takes for somebody else's is there, and who answers or is ready has its own.
+/// A launcher that has refused is started again and again, and looks at the data anew each time: what it said last holds until then.
+fn loss(view: &View<'_>, pod: &SeenPod) -> Option<String> {
+    if pod.holds_other_data() || view.observed.answer(&pod.name).is_some() {
+        return None;
+    }
+    let refused = || pod.refused_before().filter(|_| !pod.is_ready()).map(|refused| refused.sentence);
+    pod.loss().or_else(refused)
 }
 
 #[cfg(test)]
@@ -135,7 +146,7 @@ mod tests {
     use super::*;
     use crate::{
         fixture::{World, attempt, container, ended, order_of},
-        observed::ContainerState,
+        observed::{ContainerState, SeenContainer},
     };
 
     type Change = fn(&mut World);
@@ -260,6 +271,38 @@ mod tests {
         }
         world.change_answer(0, |answer| answer.linearizable = false);
         assert!(!outage(&world).unwrap().is_final(), "somebody says that they are back");
+    }
+
+    #[test]
+    fn a_launcher_that_refused_and_is_started_again_has_no_data_until_it_says_so() {
+        let mut world = World::formed();
+        for ordinal in [1, 2] {
+            world.silence(ordinal, Duration::ZERO);
+            let refusal = launch::Refusal::DataLost { member: "a".to_owned() };
+            let again = SeenContainer {
+                last_end: Some(ended(&refusal.to_termination_message())),
+                ..container(ContainerState::Running)
+            };
+            world.pod(ordinal).containers = vec![again];
+        }
+        without_quorum(&mut world);
+        assert!(outage(&world).unwrap().is_final());
+        world.pod(1).ready = crate::Readiness::Ready;
+        assert!(!outage(&world).unwrap().is_final(), "it has what it needs");
+    }
+
+    #[test]
+    fn where_only_learners_are_left_no_voter_is() {
+        let mut world = World::formed_of(1);
+        world.join("http://example-newnewnew1.example.default.svc:2380", true);
+        // As etcd has it: a learner lists nobody.
+        world.change_learner(|answer| answer.members.clear());
+        without_quorum(&mut world);
+        world.silence(0, Duration::ZERO);
+        assert!(!outage(&world).unwrap().is_final(), "the voter may come back");
+        world.drop_pod(0);
+        let outage = outage(&world).unwrap();
+        assert!(outage.is_final() && !outage.is_total() && outage.is_remembered(), "{outage:?}");
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) fn report(
     let members = if view.birth.is_some() { Some(seen.members(&pods)) } else { previous.members.clone() };
     let ready = members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
     let status = EtcdClusterStatus {
-        reason: outage.as_ref().filter(|outage| outage.is_final()).map(|outage| outage.reason().to_string()),
+        reason: seen.reason(),
         phase: seen.phase().or_else(|| previous.phase.clone()),
         control_paused: desired.is_some_and(|desired| desired.paused).then_some(true),
         conditions: Some(seen.conditions(desired)),
@@ -128,8 +128,28 @@ struct Seen<'s, 'a> {
 }
 
 impl<'a> Seen<'_, 'a> {
+    /// Whether nothing is found out of what the cluster has lost: it goes with its resource, or it is not known which pods are its own.
+    fn is_passed_over(&self) -> bool {
+        self.view.observed.resource.deleting || self.view.attempt.is_none()
+    }
+
+    /// What is lost for good; what was said of it before stays, where nobody tells any more.
+    fn reason(&self) -> Option<String> {
+        let previous = &self.view.observed.resource.status.reason;
+        let of = |outage: &Outage| match previous {
+            Some(previous) if outage.is_remembered() => previous.clone(),
+            _ => outage.reason().to_string(),
+        };
+        let kept = || previous.clone().filter(|_| self.is_passed_over());
+        self.outage.filter(|outage| outage.is_final()).map(of).or_else(kept)
+    }
+
     /// Where the cluster is in its life. Without a birth nothing is said: a phase without a birth is the mark of somebody else's cluster.
     fn phase(&self) -> Option<String> {
+        let previous = &self.view.observed.resource.status.phase;
+        if self.is_passed_over() && previous.is_some() {
+            return previous.clone();
+        }
         let phase = match self.view.birth? {
             _ if self.outage.is_some_and(Outage::is_final) => Phase::Failed,
             birth if birth.formed => Phase::Running,

@@ -244,6 +244,13 @@ impl SeenPod {
             .map(|refused| refused.sentence)
     }
 
+    /// What the launcher said when its data was gone, if that was its last word before it was started once more.
+    #[must_use]
+    pub fn refused_before(&self) -> Option<Refused> {
+        let refused: Refused = self.etcd()?.last_end.as_ref()?.message.parse().ok()?;
+        Some(refused).filter(|refused| refused.reason == Reason::DataLost)
+    }
+
     /// Whether there is data in it that its launcher takes for somebody else's, and that stays where it is.
     #[must_use]
     pub fn holds_other_data(&self) -> bool {

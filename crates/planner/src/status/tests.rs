@@ -223,6 +223,27 @@ fn a_cluster_that_is_left_as_it_is_goes_on_being_told_of() {
 }
 
 #[test]
+fn what_is_lost_stays_said_when_nobody_tells_any_more_and_while_the_resource_goes() {
+    let mut world = World::formed();
+    for lost in [2, 1] {
+        world.drop_pod(lost);
+    }
+    world.change_all(|answer| answer.linearizable = false);
+    let told = status(&world);
+    assert_eq!(told.phase.as_deref(), Some("Failed"));
+    assert!(told.reason.as_ref().is_some_and(|reason| reason.contains(world.name(1).as_str())));
+    let birth = world.observed.resource.status.birth.clone();
+    world.observed.resource.status = EtcdClusterStatus { birth, ..told.clone() };
+    world.silence(0, Duration::ZERO);
+    let silent = status(&world);
+    assert_eq!((&silent.phase, &silent.reason), (&told.phase, &told.reason));
+    world.observed.resource.deleting = true;
+    let deleted = status(&world);
+    assert_eq!((&deleted.phase, &deleted.reason), (&told.phase, &told.reason));
+    assert_eq!(said(&world, ConditionType::Available), is("False", "BeingDeleted"));
+}
+
+#[test]
 fn of_somebody_elses_cluster_nothing_is_claimed() {
     let mut world = World::forming();
     world.observed.resource.status = EtcdClusterStatus {
