@@ -26,4 +26,5 @@ pub mod report;
 pub mod round;
 pub mod run;
 pub mod silence;
+mod untold;
 pub mod watch;

@@ -171,6 +171,15 @@ impl<'a> Membership<'a> {
     }
 }
 
+/// The pods of those who are members. Whom etcd does not list any more is none, however ready its pod still is.
+pub(crate) fn pods_of_members<'v, 'a>(
+    view: &'v View<'a>,
+    membership: Option<&'v Membership<'a>>,
+) -> impl Iterator<Item = &'a SeenPod> + use<'v, 'a> {
+    let removed = membership.map(|membership| membership.removed.as_slice()).unwrap_or_default();
+    view.current().filter(move |pod| removed.iter().all(|removed| removed.name != pod.name))
+}
+
 /// The members as one member lists them, whether a quorum confirmed it or not.
 pub(crate) fn seats_as_seen<'a>(view: &View<'a>, answer: &'a Answer) -> Vec<Seat<'a>> {
     answer.members.iter().map(|listed| seat(view, listed)).collect()

@@ -35,11 +35,9 @@ enum Prospect {
 }
 
 impl Outage {
-    /// What is left, if the cluster has formed and no quorum says who its members are. Nothing is said of one that is being deleted, nor where
-    /// it is not known which pods are its own.
+    /// What is left, if the cluster has formed and no quorum says who its members are.
     pub(crate) fn of(view: &View<'_>, membership: Option<&Membership<'_>>) -> Option<Self> {
-        let told_of = view.is_formed() && view.attempt.is_some() && !view.observed.resource.deleting;
-        if !told_of || membership.is_some() {
+        if !view.is_formed() || view.is_passed_over() || membership.is_some() {
             return None;
         }
         let seats = view.furthest().map(|answer| seats_as_seen(view, answer)).unwrap_or_default();

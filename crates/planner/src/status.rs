@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
     Desired, Observed, Problem, Step, Timestamp,
-    membership::{Fate, Membership, Seat},
+    membership::{Fate, Membership, Seat, pods_of_members},
     observed::{PodPhase, SeenPod, SeenResource, SeenService},
     outage::Outage,
     rules::Decision,
@@ -53,7 +53,7 @@ pub(crate) fn report(
     let membership = Membership::of(&view);
     let outage = Outage::of(&view, membership.as_ref());
     let seen = Seen { view: &view, membership: membership.as_ref(), outage: outage.as_ref(), decision };
-    let pods = seen.pods_of_members();
+    let pods: Vec<&SeenPod> = pods_of_members(&view, membership.as_ref()).collect();
     // Without a birth nothing is known of members; what somebody else said of them stays.
     let members = if view.birth.is_some() { Some(seen.members(&pods)) } else { previous.members.clone() };
     let ready = members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
@@ -127,12 +127,7 @@ struct Seen<'s, 'a> {
     decision: &'s Decision,
 }
 
-impl<'a> Seen<'_, 'a> {
-    /// Whether nothing is found out of what the cluster has lost: it goes with its resource, or it is not known which pods are its own.
-    fn is_passed_over(&self) -> bool {
-        self.view.observed.resource.deleting || self.view.attempt.is_none()
-    }
-
+impl Seen<'_, '_> {
     /// What is lost for good; what was said of it before stays, where nobody tells any more.
     fn reason(&self) -> Option<String> {
         let previous = &self.view.observed.resource.status.reason;
@@ -140,14 +135,14 @@ impl<'a> Seen<'_, 'a> {
             Some(previous) if outage.is_remembered() => previous.clone(),
             _ => outage.reason().to_string(),
         };
-        let kept = || previous.clone().filter(|_| self.is_passed_over());
+        let kept = || previous.clone().filter(|_| self.view.is_passed_over());
         self.outage.filter(|outage| outage.is_final()).map(of).or_else(kept)
     }
 
     /// Where the cluster is in its life. Without a birth nothing is said: a phase without a birth is the mark of somebody else's cluster.
     fn phase(&self) -> Option<String> {
         let previous = &self.view.observed.resource.status.phase;
-        if self.is_passed_over() && previous.is_some() {
+        if self.view.is_passed_over() && previous.is_some() {
             return previous.clone();
         }
         let phase = match self.view.birth? {
@@ -156,12 +151,6 @@ impl<'a> Seen<'_, 'a> {
             _ => Phase::Creating,
         };
         Some(phase.as_str().to_owned())
-    }
-
-    /// The pods of those who are members. Whom etcd does not list any more is none, however ready its pod still is.
-    fn pods_of_members(&self) -> Vec<&'a SeenPod> {
-        let removed = self.membership.map(|membership| membership.removed.as_slice()).unwrap_or_default();
-        self.view.current().filter(|pod| removed.iter().all(|removed| removed.name != pod.name)).collect()
     }
 
     /// The members by whether they serve; who does not run yet is neither, as it always was.

@@ -48,6 +48,11 @@ impl<'a> View<'a> {
         self.birth.is_some_and(|birth| birth.formed)
     }
 
+    /// Whether nothing is found out of what the cluster has lost: it goes with its resource, or it is not known which pods are its own.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        self.observed.resource.deleting || self.attempt.is_none()
+    }
+
     /// What a pod of ours is. Its name and its order decide before its label: labels can be edited, and a member must not be
     /// deleted for it.
     pub(crate) fn kinship(&self, pod: &SeenPod) -> Kinship {

@@ -4,7 +4,7 @@
 use api::Reason;
 
 use super::{Decision, Flow, Situation};
-use crate::Waiting;
+use crate::{Waiting, membership::pods_of_members};
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (desired, view) = (situation.desired, &situation.view);
@@ -12,9 +12,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         return Flow::Next;
     }
     // Whoever is no member any more is on its way out as it is.
-    let removed = situation.membership.iter().flat_map(|membership| &membership.removed);
-    let removed: Vec<&str> = removed.map(|pod| pod.name.as_str()).collect();
-    let pods = || view.current().filter(|pod| !removed.contains(&pod.name.as_str()));
+    let pods = || pods_of_members(view, situation.membership.as_ref());
     let other = pods().find_map(|pod| pod.version().filter(|version| *version != desired.version));
     if let Some(version) = other {
         let (from, to) = (version.to_string(), desired.version.to_string());
