@@ -19,7 +19,7 @@ pub mod lenient;
 pub mod names;
 pub mod not_yet;
 pub mod pod;
-mod quantity;
+pub mod quantity;
 pub mod reasons;
 pub mod restore;
 pub mod rules;
@@ -37,7 +37,7 @@ pub use events::Event;
 pub use pod::PodPolicy;
 pub use reasons::Reason;
 pub use restore::{EtcdClusterRef, EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
-pub use status::{Birth, EtcdClusterStatus, MembersStatus, Phase};
+pub use status::{Birth, EtcdClusterStatus, MemberDetails, MembersStatus, Phase};
 pub use tls::{MemberSecret, StaticTls, TlsPolicy};
 
 /// The API group of all our kinds, as the classic operator named it.

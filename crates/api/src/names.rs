@@ -17,8 +17,12 @@ pub const LABEL_ATTEMPT: &str = "etcd_attempt";
 pub const RESERVED_LABEL_PREFIX: &str = "etcd_";
 /// Annotation on a pod with the etcd version that its member was asked to run.
 pub const ANNOTATION_VERSION: &str = "etcd.version";
-/// Annotation on a pod with a digest of the parts of the spec that it was made from.
+/// Annotation on a pod with the digests of the parts of the spec that it was made from.
 pub const ANNOTATION_INPUTS: &str = "etcd.database.coreos.com/inputs";
+/// Annotation on a pod whose image was changed: the ID of the container that ran until then, empty if none had.
+pub const ANNOTATION_RELAUNCHED: &str = "etcd.database.coreos.com/relaunched-from";
+/// Label with the zone that a pod runs in, where Kubernetes sets it on pods.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// Annotation that says which operator, the namespaced or the cluster-wide one, looks after a resource.
 pub const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
 /// Label and annotation keys in this domain, and below it, belong to the operator.

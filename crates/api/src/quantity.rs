@@ -13,6 +13,12 @@ pub(crate) fn nano(quantity: &Quantity) -> Option<i128> {
     decimal(number, multiplier(suffix)?)
 }
 
+/// One text for all ways to write an amount: what two specs are compared by. What is no quantity stays as it was written.
+#[must_use]
+pub fn normalised(quantity: &Quantity) -> String {
+    nano(quantity).map_or_else(|| quantity.0.clone(), |nano| format!("{nano}n"))
+}
+
 fn multiplier(suffix: &str) -> Option<i128> {
     let power =
         |base: i128, exponent: u32| base.checked_pow(exponent).and_then(|value| value.checked_mul(NANO));

@@ -54,14 +54,34 @@ reasons! {
     Accepted = "Accepted" => "the spec can be carried out";
     /// The spec breaks rules. Nothing is done until it is corrected; a running cluster goes on running.
     InvalidSpec { problems: String } = "InvalidSpec" => "the spec cannot be carried out, and nothing is changed until it is corrected: {problems}";
+    /// Fields of the spec break rules. A cluster that has formed goes on without them.
+    InvalidFields { problems: String } = "InvalidFields" => "these fields of the spec cannot be carried out; the members keep what they run, and everything else in the spec is carried out: {problems}";
+    /// Fields that this operator cannot carry out on a cluster that has formed without them.
+    FieldsHeldBack { fields: String } = "FieldsHeldBack" => "these fields of the spec were set after the cluster had formed and are not carried out; the members go on without them, and everything else in the spec is carried out: {fields}";
     /// The spec asks for something that this operator cannot do yet, and going without would be worse than waiting.
     NotYetSupported { fields: String } = "NotYetSupported" => "this operator cannot do everything that the spec asks for yet, and going without would be worse than waiting, so no member is made or replaced until it can or these are taken out: {fields}";
     /// The spec has fields that do nothing.
     FieldsWithoutEffect { fields: String } = "FieldsWithoutEffect" => "these fields are set and have no effect: {fields}";
-    /// The version was changed after the cluster had formed.
-    UpgradeNotYetSupported { from: String, to: String } = "UpgradeNotYetSupported" => "this operator does not change the version of a running cluster yet: it stays at {from}, where {to} is asked for";
+    /// The members cannot be brought to the version.
+    UpgradeRefused { message: String } = "UpgradeRefused" => "the members keep the version that they run: {message}";
+    /// A member is restarted with another version or another image.
+    UpgradingMember { member: String, to: String } = "UpgradingMember" => "member {member} is restarted with etcd {to}; the next one follows when it is ready and has caught up";
+    /// A member does not run what it was given.
+    MemberNotUpgraded { member: String, to: String, why: String } = "MemberNotUpgraded" => "member {member} was given etcd {to} and does not run it: {why}. The upgrade stops here, and the member keeps its data and its place; correct spec.version or spec.repository, or set it back";
+    /// The next member is restarted when the others are healthy.
+    UpgradeWaitsForMembers { healthy: usize, voters: usize } = "UpgradeWaitsForMembers" => "the next member is upgraded when all others are healthy and have caught up: {healthy} of {voters} are";
+    /// etcd has not agreed on its cluster version yet.
+    WaitingForClusterVersion { version: String, next: String } = "WaitingForClusterVersion" => "the members go on to etcd {next} when they have agreed on cluster version {version}";
+    /// etcd rewrites its data for an older minor.
+    WaitingForStorageVersion { version: String } = "WaitingForStorageVersion" => "etcd is bringing its data into the form of {version}; the members are downgraded when all have";
+    /// etcd is asked to let its members go down.
+    EnablingDowngrade { to: String } = "EnablingDowngrade" => "etcd is asked to let its members go down to {to}";
+    /// A downgrade is taken back.
+    CancellingDowngrade { to: String } = "CancellingDowngrade" => "etcd still lets its members go down to {to}, which the spec does not ask for; that is taken back";
+    /// A small cluster does not serve while a member restarts.
+    UpgradeInterrupts { size: usize } = "UpgradeInterrupts" => "a cluster of {size} does not serve while a member restarts; its data is kept";
     /// Something else was changed after the cluster had formed.
-    ChangeNotYetSupported { pod: String } = "ChangeNotYetSupported" => "this operator does not roll out changes to a running cluster yet: pod {pod} and its like stay as the spec was when they were made";
+    ChangeNotYetSupported { pod: String, what: String } = "ChangeNotYetSupported" => "this operator changes the version and the image of running members, and nothing else of them yet: pod {pod} and its like keep what the spec said when they were made ({what})";
     /// The whole kind is not served yet.
     KindNotYetSupported { kind: String } = "KindNotYetSupported" => "this operator does not act on {kind} resources yet; nothing is done with this one, and it is taken up when a version that does is installed";
     /// An even number of members.

@@ -9,9 +9,11 @@ use crate::{condition::Condition, rules};
 #[derive(KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdClusterStatus {
-    /// Where the cluster is in its life: empty before anything was done, then Creating, Running, or Failed.
+    /// Where the cluster is in its life: empty before anything was done, then Creating, Running, or Failed. A later operator may know more
+    /// words: take one that you do not know for none of these.
+    // Open: a closed list would refuse every status of an operator that is newer than the CRD, the record of birth with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = ["", "Creating", "Running", "Failed"]))]
+    #[schemars(length(max = 64))]
     pub phase: Option<String>,
 
     /// Why the cluster is in the phase Failed.
@@ -46,7 +48,13 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<MembersStatus>,
 
-    /// The etcd version that all members run.
+    /// What is known of each member, by its name: the pod's, or the ID of one that somebody else added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
+    pub member_details: Option<Vec<MemberDetails>>,
+
+    /// The lowest etcd version that a member runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub current_version: Option<String>,
@@ -55,6 +63,11 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub target_version: Option<String>,
+
+    /// The version that the members are being brought to first, on the way to the target version; missing where there is no stop-over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub stop_over: Option<String>,
 
     /// Members that serve, of those wanted, such as 3/3.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +100,40 @@ pub struct MembersStatus {
     /// Members that run and do not serve requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready: Option<Vec<String>>,
+}
+
+/// What is known of a member.
+#[derive(KubeSchema, Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberDetails {
+    /// Its name: its pod's, or its ID where it is none of ours.
+    #[schemars(length(max = 253))]
+    pub name: String,
+
+    /// Its ID in etcd, in hexadecimal, once it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub id: Option<String>,
+
+    /// Leader, Voter or Learner, by the word of a quorum; missing while there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub role: Option<String>,
+
+    /// The etcd version that it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub version: Option<String>,
+
+    /// About how many bytes its database has. So that a cluster at rest costs no writes, it is brought up to date only when it has moved by a
+    /// quarter, and by a mebibyte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub db_size: Option<i64>,
+
+    /// Why it does not serve, in one of the words that conditions give as reasons; missing while it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
 }
 
 /// The record of how a cluster came into being: the one part of the status that is a fact of its own and no observation.
@@ -171,6 +218,12 @@ impl EtcdClusterStatus {
             Some("Failed") => Phase::Failed,
             Some(_) => Phase::Unknown,
         }
+    }
+
+    /// How many members were wanted when this was written.
+    #[must_use]
+    pub fn wanted(&self) -> Option<usize> {
+        self.ready.as_deref()?.split_once('/')?.1.parse().ok()
     }
 }
 

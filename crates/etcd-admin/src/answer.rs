@@ -99,6 +99,8 @@ pub struct Status {
     pub db_quota_bytes: Option<u64>,
     /// The version of the data on disk; told from 3.6 on.
     pub storage_version: Option<String>,
+    /// The version that members may be brought down to, where that was asked for; told from 3.6 on.
+    pub downgrade: Option<String>,
     /// What it complains about, in its own words.
     pub errors: Vec<String>,
 }
@@ -139,6 +141,7 @@ impl From<rpc::StatusResponse> for Status {
             db_bytes_in_use: told(status.db_size_in_use),
             db_quota_bytes: told(status.db_size_quota),
             storage_version: Some(status.storage_version).filter(|version| !version.is_empty()),
+            downgrade: status.downgrade_info.filter(|info| info.enabled).map(|info| info.target_version),
             errors: status.errors,
         }
     }

@@ -1,6 +1,6 @@
 //! TALKING TO ETCD: how a member is reached.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
@@ -34,21 +34,36 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// Makes a channel of an endpoint.
+/// How the connections come about: the channel for etcd's RPC, and a single request over HTTP.
 #[derive(Clone)]
-pub struct Dial(Arc<dyn Fn(&Endpoint) -> Channel + Send + Sync>);
+pub struct Dial {
+    channel: Arc<dyn Fn(&Endpoint) -> Channel + Send + Sync>,
+    fetch: Fetch,
+}
+
+/// Gets what stands under a path of an endpoint.
+type Fetch = Arc<dyn Fn(String, &'static str) -> Fetched + Send + Sync>;
+/// What stands there; nothing where nobody says.
+pub type Fetched = Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send>>;
 
 impl Dial {
-    /// Another way than TCP: for tests, whose clock stands still while a real socket would be waited for.
+    /// Other ways than TCP: for tests, whose clock stands still while a real socket would be waited for.
     #[must_use]
-    pub fn by(dial: impl Fn(&Endpoint) -> Channel + Send + Sync + 'static) -> Self {
-        Self(Arc::new(dial))
+    pub fn by(
+        channel: impl Fn(&Endpoint) -> Channel + Send + Sync + 'static,
+        fetch: impl Fn(String, &'static str) -> Fetched + Send + Sync + 'static,
+    ) -> Self {
+        Self { channel: Arc::new(channel), fetch: Arc::new(fetch) }
+    }
+
+    pub(crate) fn fetch(&self, endpoint: &str, path: &'static str) -> Fetched {
+        (self.fetch)(endpoint.to_owned(), path)
     }
 }
 
 impl Default for Dial {
     fn default() -> Self {
-        Self::by(Endpoint::connect_lazy)
+        Self::by(Endpoint::connect_lazy, |endpoint, path| Box::pin(crate::version::get(endpoint, path)))
     }
 }
 
@@ -129,5 +144,5 @@ pub(crate) fn channel(endpoint: &str, connect: &Connect) -> Result<Channel, Conn
             .tls_config(config)
             .map_err(|source| ConnectError::Certificates { endpoint: endpoint.to_owned(), source })?;
     }
-    Ok((connect.dial.0)(&builder))
+    Ok((connect.dial.channel)(&builder))
 }

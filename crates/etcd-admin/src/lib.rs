@@ -17,10 +17,11 @@ mod membership;
 pub mod rpc;
 mod snapshot;
 mod users;
+mod version;
 
 pub use answer::{Alarm, AlarmKind, KeyHash, ListedMember, MemberList, Pair, Reading, Role, Status};
 pub use auth::Credentials;
-pub use connect::{Connect, ConnectError, Dial, Tls};
+pub use connect::{Connect, ConnectError, Dial, Fetched, Tls};
 pub use error::{AuthProblem, Call, Cause, Error};
 pub use id::{ClusterId, MemberId, RaftIndex, RaftTerm, Revision};
 pub use member::Member;

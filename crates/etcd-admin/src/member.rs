@@ -7,7 +7,7 @@ use tonic::{Request, Response, transport::Channel};
 use crate::{
     answer::Reading,
     auth::Credentials,
-    connect::{Connect, ConnectError, channel},
+    connect::{Connect, ConnectError, Dial, channel},
     error::{AuthProblem, Call, Cause, Error},
     id::Revision,
     rpc::{self, kv_client::KvClient},
@@ -23,6 +23,7 @@ type Answer<T> = Result<Response<T>, tonic::Status>;
 pub struct Member {
     pub(crate) endpoint: Arc<str>,
     channel: Channel,
+    pub(crate) dial: Dial,
     pub(crate) deadline: Duration,
     credentials: Option<Arc<Credentials>>,
 }
@@ -35,6 +36,7 @@ impl Member {
         Ok(Self {
             endpoint: endpoint.into(),
             channel: channel(endpoint, connect)?,
+            dial: connect.dial.clone(),
             deadline: connect.deadline,
             credentials: connect.credentials.clone(),
         })

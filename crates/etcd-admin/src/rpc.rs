@@ -169,7 +169,7 @@ pub struct StatusResponse {
     pub raft_index: u64,
     #[prost(uint64, tag = "6")]
     pub raft_term: u64,
-    /// The next four from 3.4, the last two from 3.6.
+    /// The next four from 3.4, the last three from 3.6.
     #[prost(uint64, tag = "7")]
     pub raft_applied_index: u64,
     #[prost(string, repeated, tag = "8")]
@@ -182,6 +182,15 @@ pub struct StatusResponse {
     pub storage_version: ::prost::alloc::string::String,
     #[prost(int64, tag = "12")]
     pub db_size_quota: i64,
+    #[prost(message, optional, tag = "13")]
+    pub downgrade_info: ::core::option::Option<DowngradeInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DowngradeInfo {
+    #[prost(bool, tag = "1")]
+    pub enabled: bool,
+    #[prost(string, tag = "2")]
+    pub target_version: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HashKvRequest {

@@ -16,7 +16,7 @@ use kube::{
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
 use launch::MemberName;
-use planner::{Desired, Effect, MemberChange, RefusalClass, Step, owner_unless};
+use planner::{Desired, ETCD, Effect, MemberChange, RefusalClass, Step, owner_unless};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -176,8 +176,28 @@ impl Actor<'_> {
                 budget.metadata.resource_version = Some(resource_version.clone());
                 self.apply(effect, self.budgets(), &budget).await
             }
+            Effect::RelaunchPod { name, uid, resource_version, basis, image, annotations } => {
+                if let Some(basis) = basis
+                    && let Err(why) = self.still(basis, effect.deadline().limit()).await
+                {
+                    return Outcome::Moved(why);
+                }
+                let patch = json!({
+                    "metadata": {"uid": uid, "resourceVersion": resource_version, "annotations": annotations},
+                    "spec": {"containers": [{"name": ETCD, "image": image}]},
+                });
+                self.relaunch(effect, name, &patch).await
+            }
             Effect::ChangeMembership { basis, change } => self.change_membership(effect, basis, change).await,
         }
+    }
+
+    /// A strategic patch finds the container by its name, whatever others stand beside it.
+    async fn relaunch(&self, effect: &Effect, name: &str, patch: &Value) -> Outcome {
+        let (pods, patch) = (self.pods(), Patch::Strategic(patch));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+        let call = pods.patch(name, &params, &patch);
+        self.settle(self.gate.write(effect.name(), effect.deadline().limit(), call).await)
     }
 
     async fn patch_pod(&self, effect: &Effect, name: &str, metadata: Value) -> Outcome {

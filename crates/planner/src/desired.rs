@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use api::{Bootstrap, EtcdCluster, PodPolicy, Reason, not_yet, not_yet::Unhonoured, validate};
 use launch::{ClientUrl, EtcdVersion, InvalidMember, MemberName, PeerUrl, Scheme};
 
-use crate::{attempt::Attempt, digest};
+use crate::{attempt::Attempt, inputs::Inputs, view::MAX_SIZE};
 
 /// What the operator knows of itself and puts into the objects that it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,41 +69,60 @@ pub struct Desired {
     pub advice: Vec<Reason>,
     /// The image with the launcher in it.
     pub launcher_image: String,
+    /// What members are made from, as it is recorded in their pods.
+    pub inputs: Inputs,
+    /// What is wrong with the spec. In place of each field named here stands what the cluster goes on with, so that a cluster that has
+    /// formed can be kept up: a problem in one field is no reason to leave a lost member unreplaced. Nothing is started from such a spec.
+    pub problems: Vec<Problem>,
 }
 
 impl Desired {
-    /// What a resource asks for, or all that is wrong with it.
+    /// What a resource asks for; or all that is wrong with it, where nothing can be made of it.
     pub fn from_resource(resource: &EtcdCluster, operator: &OperatorIdentity) -> Result<Self, Vec<Problem>> {
         let (metadata, spec) = (&resource.metadata, &resource.spec);
         let mut problems: Vec<Problem> = validate::cluster(resource).into_iter().map(Problem::from).collect();
+        problems.extend(not_at_once(resource));
         let version = version_of(resource).map_err(|problem| problems.extend(problem)).ok();
         let (held_back, without_effect) =
             not_yet::unhonoured(spec).into_iter().partition(|field| field.holds_pods);
-        let size = spec.size.and_then(|size| usize::try_from(size).ok());
+        let size = spec
+            .size
+            .and_then(|size| usize::try_from(size).ok())
+            .filter(|size| (1..=MAX_SIZE).contains(size));
+        let version = version.or_else(|| resource.status.as_ref()?.current_version.as_deref()?.parse().ok());
+        let size = size.or_else(|| resource.status.as_ref()?.wanted());
         let (Some(version), Some(size), Some(bootstrap)) = (version, size, spec.bootstrap()) else {
             return Err(problems);
         };
-        let desired = Self {
+        if problems.iter().any(|problem| WHOLE.contains(&problem.path.as_str())) {
+            return Err(problems);
+        }
+        let name = metadata.name.clone().unwrap_or_default();
+        let pod = without(spec.pod.clone().unwrap_or_default(), &problems);
+        let mut desired = Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone().unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             size,
             version,
             repository: spec.repository().to_owned(),
             bootstrap,
-            pod: spec.pod.clone().unwrap_or_default(),
             paused: spec.is_paused(),
             grace: spec.grace(),
             held_back,
             without_effect,
             advice: api::advice::advice(spec),
             launcher_image: operator.launcher_image.clone(),
+            inputs: Inputs::of(&name, spec.repository(), &pod),
+            name,
+            pod,
+            problems,
         };
-        if problems.is_empty() {
-            problems.extend(desired.unaddressable());
+        if let Some(problem) = desired.unaddressable() {
+            desired.problems.push(problem);
+            return Err(desired.problems);
         }
-        if problems.is_empty() { Ok(desired) } else { Err(problems) }
+        Ok(desired)
     }
 
     /// What keeps a member from having an address: members' names differ in letters, not in length, so one speaks for all.
@@ -151,23 +170,68 @@ impl Desired {
         attempt.members(&self.name, count)
     }
 
-    /// A digest of what the user asked for that a pod of this version is made from. It says whether a pod is as the spec wants it; the
-    /// version need not be the spec's, because one that joins runs what the others run. How many members there are is no part of it: members
-    /// come and go one by one, and the others stay as they are. Our own builders and the launcher's image are no part of it: upgrading the
-    /// operator must not touch anybody's members.
+    /// The record of what a pod of this version is made from. The version need not be the spec's, because one that joins runs what the
+    /// others run. How many members there are is no part of it: members come and go one by one, and the others stay as they are.
     #[must_use]
     pub fn inputs(&self, version: EtcdVersion) -> String {
-        let policy = PodPolicy { busybox_image: None, dns_timeout_in_second: None, ..self.pod.clone() };
-        // A policy came from JSON, so it goes back into it; were that ever to fail, all policies would count as one.
-        let policy = serde_json::to_string(&policy).unwrap_or_default();
-        digest::short(&["inputs", &version.to_string(), &self.repository, &policy], 16)
+        self.inputs.record(version)
     }
+
+    /// Whether the spec names a version that the members can be brought to, as far as the spec alone tells.
+    #[must_use]
+    pub fn is_version_accepted(&self) -> bool {
+        self.problems.iter().all(|problem| problem.path != VERSION)
+    }
+}
+
+/// Where the version stands.
+const VERSION: &str = "spec.version";
+/// What no cluster can do without: the object as a whole, which has no path, and where images come from.
+const WHOLE: [&str; 2] = ["", "spec.repository"];
+
+/// A policy without the fields that cannot be carried out: members that run have none of them either, or the API server would have
+/// refused their pods.
+fn without(policy: PodPolicy, problems: &[Problem]) -> PodPolicy {
+    let refused = |field: &str| problems.iter().any(|problem| is_within(&problem.path, field));
+    let mut policy = policy;
+    macro_rules! drop_refused {
+        ($($field:ident: $path:literal),* $(,)?) => {
+            $(if refused(concat!("spec.pod.", $path)) { policy.$field = None; })*
+        };
+    }
+    drop_refused! {
+        labels: "labels", annotations: "annotations", node_selector: "nodeSelector", affinity: "affinity",
+        resources: "resources", tolerations: "tolerations", topology_spread_constraints: "topologySpreadConstraints",
+        priority_class_name: "priorityClassName", image_pull_secrets: "imagePullSecrets",
+        image_pull_policy: "imagePullPolicy", etcd_env: "etcdEnv", security_context: "securityContext",
+        cluster_domain: "ClusterDomain",
+    }
+    policy
+}
+
+/// Whether a path is this field or something in it.
+fn is_within(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// What the fields ask for that cannot be had together, beyond what the API's own rules see. etcd 3.7 has no experimental flags any more and
+/// passes over their variables with a warning: what somebody set would silently be off.
+fn not_at_once(resource: &EtcdCluster) -> Option<Problem> {
+    let version: EtcdVersion = resource.spec.version().ok()?.parse().ok()?;
+    let variables = resource.spec.pod.as_ref()?.etcd_env.as_ref()?;
+    let gone = variables.iter().find(|variable| variable.name.starts_with("ETCD_EXPERIMENTAL_"))?;
+    let message = format!(
+        "etcd {version} does not know {} any more and would ignore it: from 3.6 on it is {}, or a feature gate",
+        gone.name,
+        gone.name.replacen("EXPERIMENTAL_", "", 1)
+    );
+    (version.minor() >= launch::Minor::V3_7).then(|| Problem { path: VERSION.to_owned(), message })
 }
 
 /// The version, if it is one that can be started; what is malformed was told by the API's own rules already.
 fn version_of(resource: &EtcdCluster) -> Result<EtcdVersion, Option<Problem>> {
     let text = resource.spec.version().map_err(|_| None)?;
-    let problem = |message| Some(Problem { path: "spec.version".to_owned(), message });
+    let problem = |message| Some(Problem { path: VERSION.to_owned(), message });
     let version: EtcdVersion =
         text.parse().map_err(|error: launch::InvalidVersion| problem(error.to_string()))?;
     match launch::known_bad(version) {
@@ -182,7 +246,7 @@ mod tests {
     use crate::fixture;
 
     fn problems(spec: &str) -> Vec<String> {
-        let all = fixture::desired_of(spec).err().unwrap_or_default();
+        let all = fixture::desired_of(spec).map_or_else(|problems| problems, |desired| desired.problems);
         all.iter().map(ToString::to_string).collect()
     }
 
@@ -202,6 +266,7 @@ mod tests {
             (r#"{"size": 3, "version": "3.9.0"}"#, "spec.version: "),
             (r#"{"size": 3, "version": "3.5.1"}"#, "spec.version: etcd 3.5.1 is not used"),
             (r#"{"size": 3, "bootstrap": "Magic"}"#, "spec.bootstrap: "),
+            (r#"{"size": 3, "repository": "a b"}"#, "spec.repository: "),
         ];
         for (spec, expected) in table {
             let problems = problems(spec);
@@ -212,26 +277,45 @@ mod tests {
     }
 
     #[test]
-    fn inputs_change_with_what_a_pod_is_made_from_and_with_nothing_else() {
-        let inputs_of = |desired: &Desired| desired.inputs(desired.version);
-        let inputs = |spec: &str| inputs_of(&fixture::desired_of(spec).unwrap());
-        let plain = inputs(r#"{"size": 3}"#);
-        for same in [
-            r#"{"size": 1}"#,
-            r#"{"size": 3, "paused": true}"#,
-            r#"{"size": 3, "pod": {"DNSTimeoutInSecond": 5}}"#,
-        ] {
-            assert_eq!(inputs(same), plain, "{same}");
+    fn in_place_of_what_cannot_be_carried_out_stands_what_the_cluster_goes_on_with() {
+        let of = |spec: &str| {
+            let mut resource = fixture::resource(spec);
+            resource.status = Some(api::EtcdClusterStatus {
+                current_version: Some("3.5.33".to_owned()),
+                ready: Some("2/5".to_owned()),
+                ..Default::default()
+            });
+            let operator = OperatorIdentity { launcher_image: "l".to_owned() };
+            Desired::from_resource(&resource, &operator).unwrap()
+        };
+        let table = [
+            (r#"{"size": 3, "version": "3.9.0"}"#, 3, "3.5.33", "spec.version"),
+            (r#"{"size": 4, "version": "3.5.1"}"#, 4, "3.5.33", "spec.version"),
+            (r#"{"size": 9, "version": "3.6.14"}"#, 5, "3.6.14", "spec.size"),
+        ];
+        for (spec, size, version, path) in table {
+            let desired = of(spec);
+            assert_eq!((desired.size, desired.version.to_string().as_str()), (size, version), "{spec}");
+            assert_eq!(desired.problems[0].path, path);
+            assert_eq!(desired.is_version_accepted(), path != "spec.version");
         }
-        for other in [
-            r#"{"size": 3, "version": "3.5.33"}"#,
-            r#"{"size": 3, "repository": "mirror/etcd"}"#,
-            r#"{"size": 3, "pod": {"nodeSelector": {"a": "b"}}}"#,
-        ] {
-            assert_ne!(inputs(other), plain, "{other}");
-        }
-        let upgraded = Desired { launcher_image: "new".to_owned(), ..fixture::desired() };
-        assert_eq!(inputs_of(&upgraded), plain);
+        let bad = of(r#"{"size": 3, "pod": {"nodeSelector": {"a": "b"},
+            "resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}}"#);
+        assert_eq!((bad.pod.resources, bad.problems.len()), (None, 1), "{:?}", bad.problems);
+        assert!(bad.pod.node_selector.is_some());
+    }
+
+    #[test]
+    fn an_experimental_variable_keeps_its_effect_or_the_version_is_refused() {
+        let spec = |version: &str| {
+            format!(
+                r#"{{"size": 3, "version": "{version}", "pod": {{"etcdEnv": [
+                    {{"name": "ETCD_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL", "value": "5s"}}]}}}}"#
+            )
+        };
+        assert_eq!(problems(&spec("3.6.14")), [""; 0]);
+        let problems = problems(&spec("3.7.1"));
+        assert!(problems[0].contains("ETCD_WATCH_PROGRESS_NOTIFY_INTERVAL"), "{problems:?}");
     }
 
     #[test]

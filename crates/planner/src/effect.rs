@@ -7,7 +7,7 @@ use k8s_openapi::api::{
     core::v1::{Pod, Service},
     policy::v1::PodDisruptionBudget,
 };
-use launch::{MemberName, PeerUrl};
+use launch::{MemberName, Minor, PeerUrl};
 
 use crate::{
     digest,
@@ -65,6 +65,11 @@ pub enum MemberChange {
     MoveLeader {
         /// Which.
         to: MemberId,
+    },
+    /// Let the members go down to an older minor, or not to any more.
+    Downgrade {
+        /// Which; none takes an earlier one back.
+        to: Option<Minor>,
     },
 }
 
@@ -138,6 +143,22 @@ pub enum Effect {
         /// The annotations to set.
         annotations: BTreeMap<String, String>,
     },
+    /// Patch the image of a pod's etcd container and annotations of the pod, in one patch with this UID and resourceVersion. The kubelet
+    /// ends the container and starts it anew from the new image, with the new order, on the same volumes.
+    RelaunchPod {
+        /// The pod.
+        name: String,
+        /// Its UID.
+        uid: String,
+        /// Its version in the API server.
+        resource_version: String,
+        /// What it was decided on, checked right before as for a change of the membership. None for a member that is down.
+        basis: Option<Basis>,
+        /// The image.
+        image: String,
+        /// The annotations, the launch order among them.
+        annotations: BTreeMap<String, String>,
+    },
     /// Change who belongs to the cluster, or who leads it, in etcd. [`Basis`] says what is checked right before.
     ///
     /// etcd has no precondition of its own for any of these, so there is a moment between the check and the change. How late
@@ -180,6 +201,8 @@ impl Deadline {
 
 /// A change of a pod's labels or annotations, as something that was refused.
 pub const POD_METADATA: &str = "metadata of Pod";
+/// A change of a pod's image, as something that was refused.
+pub const POD_IMAGE: &str = "image of Pod";
 /// The deletion of a pod, as something that was refused.
 pub const POD_DELETION: &str = "deletion of Pod";
 /// What stands for a kind where etcd's membership is written: it is one thing, and what was refused last counts for all of it.
@@ -223,11 +246,14 @@ impl Effect {
             Self::CreateBudget(_) => "CreateBudget",
             Self::ApplyBudget { .. } => "ApplyBudget",
             Self::PatchPodMetadata { .. } => "PatchPodMetadata",
+            Self::RelaunchPod { .. } => "RelaunchPod",
             Self::ChangeMembership { change, .. } => match change {
                 MemberChange::Add { .. } => "AddMember",
                 MemberChange::Promote { .. } => "PromoteMember",
                 MemberChange::Remove { .. } => "RemoveMember",
                 MemberChange::MoveLeader { .. } => "MoveLeader",
+                MemberChange::Downgrade { to: Some(_) } => "EnableDowngrade",
+                MemberChange::Downgrade { to: None } => "CancelDowngrade",
             },
         }
     }
@@ -243,6 +269,7 @@ impl Effect {
             }
             Self::PatchPodAnnotation { name, .. }
             | Self::DeletePod { name, .. }
+            | Self::RelaunchPod { name, .. }
             | Self::PatchPodMetadata { name, .. } => ("Pod", name),
             Self::CreateBudget(budget) | Self::ApplyBudget { budget, .. } => {
                 ("PodDisruptionBudget", budget.metadata.name.as_deref().unwrap_or_default())
@@ -257,6 +284,7 @@ impl Effect {
         match self {
             Self::PatchPodAnnotation { .. } | Self::PatchPodMetadata { .. } => POD_METADATA,
             Self::DeletePod { .. } => POD_DELETION,
+            Self::RelaunchPod { .. } => POD_IMAGE,
             other => other.object().0,
         }
     }
@@ -273,6 +301,7 @@ impl Effect {
             | Self::CreatePod(_)
             | Self::PatchPodAnnotation { .. }
             | Self::DeletePod { .. }
+            | Self::RelaunchPod { .. }
             | Self::ChangeMembership { .. } => return None,
         };
         Some(digest::short(&[&what], 16))
@@ -283,7 +312,7 @@ impl Effect {
     pub fn deadline(&self) -> Deadline {
         match self {
             Self::CreatePod(_) | Self::CreateService(_) | Self::CreateBudget(_) => Deadline::Creation,
-            Self::ChangeMembership { .. } => Deadline::Membership,
+            Self::ChangeMembership { .. } | Self::RelaunchPod { .. } => Deadline::Membership,
             _ => Deadline::Short,
         }
     }
@@ -319,6 +348,9 @@ impl Effect {
             Self::PatchPodMetadata { .. } => {
                 "nothing: what is put back follows from the pod's name, its attempt and the spec that it was made from, and the resourceVersion keeps it from undoing what somebody wrote since"
             }
+            Self::RelaunchPod { .. } => {
+                "the member starts again on its own data, with an order that was right seconds ago; where somebody else has just relaunched another one, a quorum may be missing until one of the two is back"
+            }
             Self::ChangeMembership { change, .. } => change.if_late(),
         }
     }
@@ -340,6 +372,9 @@ impl MemberChange {
             }
             Self::Remove { .. } => {
                 "the member was lost, overdue or surplus seconds ago and is removed all the same; if another was removed or lost in those seconds the cluster may be one smaller than it should, and etcd itself refuses where the connected rest would be no quorum"
+            }
+            Self::Downgrade { .. } => {
+                "etcd allows, or does not allow any more, that members of an older minor start; no member is changed by it"
             }
             Self::MoveLeader { .. } => "another voter leads, or etcd refuses because the leader is another",
         }

@@ -38,6 +38,13 @@ pub(crate) fn desired_of(spec: &str) -> Result<Desired, Vec<Problem>> {
     Desired::from_resource(&resource(spec), &operator)
 }
 
+/// What a resource asks for whose status says this.
+pub(crate) fn desired_with_status(spec: &str, status: &str) -> Result<Desired, Vec<Problem>> {
+    let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+    let status = Some(serde_json::from_str(status).unwrap());
+    Desired::from_resource(&EtcdCluster { status, ..resource(spec) }, &operator)
+}
+
 pub(crate) fn desired() -> Desired {
     desired_of(r#"{"size": 3}"#).unwrap()
 }
@@ -176,6 +183,19 @@ impl World {
         self.change_all(|answer| answer.members.retain(|member| member.id != id));
     }
 
+    /// The budget is as it should be now.
+    pub(crate) fn budgeted(&mut self) {
+        let budget = self.plan().steps.into_iter().find_map(|step| match step {
+            crate::Step::EnsureBudget { attempt, voters, .. } => {
+                Some(manifest::budget(&desired(), &attempt, voters))
+            }
+            _ => None,
+        });
+        if let Some(budget) = budget {
+            self.observed.budget = SeenBudget::from_budget(&budget, "uid-1");
+        }
+    }
+
     /// The API server refused this a moment ago, and does not say why.
     pub(crate) fn refuse(&mut self, kind: &'static str, ordinal: usize) {
         let (name, at) = (self.name(ordinal).to_string(), "2026-01-01T00:09:58Z".parse().unwrap());
@@ -277,6 +297,9 @@ impl World {
             raft_index: 9,
             applied: Some(9),
             version: Some(desired().version),
+            cluster_version: Some(desired().version.minor()),
+            storage_version: Some(desired().version.minor()),
+            downgrade: None,
             linearizable: true,
             alarms: BTreeSet::new(),
             members: (0..3).map(|ordinal| self.listed(ordinal)).collect(),
@@ -318,7 +341,8 @@ impl World {
 }
 
 pub(crate) fn container(state: ContainerState) -> SeenContainer {
-    SeenContainer { name: "etcd".to_owned(), image: "i".to_owned(), state, last_end: None, restarts: 0 }
+    let id = Some("containerd://1".to_owned());
+    SeenContainer { name: "etcd".to_owned(), id, image: "i".to_owned(), state, last_end: None, restarts: 0 }
 }
 
 pub(crate) fn waiting(reason: &str, message: &str) -> ContainerState {

@@ -4,14 +4,16 @@
 //! is to be done and what it was decided on; [`Step::lower`] turns it into [`Effect`]s, which the operator carries out against
 //! the real world and `sim` against its model. [`safety`] holds the invariants that no effect may break.
 //!
-//! Clusters are created, resized, healed and destroyed here. What comes later (upgrades, other changes to running members) is not
+//! Clusters are created, resized, healed, upgraded and destroyed here. What comes later (other changes to running members) is not
 //! done and is said: the plan waits with a reason.
 
 mod attempt;
+mod course;
 mod desired;
 mod digest;
 mod effect;
 mod id;
+mod inputs;
 pub mod manifest;
 mod membership;
 mod observed;
@@ -29,10 +31,13 @@ mod fixture;
 
 pub use attempt::Attempt;
 pub use desired::{Desired, OperatorIdentity, Problem};
-pub use effect::{Basis, Deadline, Effect, JOINS, MemberChange, POD_DELETION, POD_METADATA, SeenList};
+pub use effect::{
+    Basis, Deadline, Effect, JOINS, MemberChange, POD_DELETION, POD_IMAGE, POD_METADATA, SeenList,
+};
 pub use id::{ClusterId, MemberId};
+pub use inputs::{Facet, Inputs};
 pub use observed::{
-    Alarm, Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness,
+    Alarm, Answer, ContainerState, ETCD, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness,
     RefusalClass, RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort, SeenResource,
     SeenService, SquattedName, owner_unless,
 };

@@ -2,7 +2,7 @@
 //!
 //! A member is known by its ID; which pod is its own is told by its address, which holds the pod's name from the moment it was added.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use launch::{EtcdVersion, MemberName, Minor};
 
@@ -11,8 +11,13 @@ use crate::{
     id::MemberId,
     observed::{Answer, ListedMember, Observed, SeenMember, SeenPod},
     quorum,
+    step::Step,
     view::View,
 };
+
+/// How many entries of the log a member may be behind the leader when it counts as caught up: what is written while we ask one and then
+/// the other. etcd itself asks a learner for nine tenths of the log, which is too little in a long one.
+pub(crate) const NEARLY: u64 = 1000;
 
 /// What can be said of a listed member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +123,23 @@ impl<'a> Membership<'a> {
         rest > 0 && self.healthy().filter(others).count() >= quorum(rest)
     }
 
+    /// Whether a member has applied what the others have agreed on, and follows their leader.
+    pub(crate) fn has_caught_up(&self, seat: &Seat<'_>) -> bool {
+        let Some(answer) = seat.answer else { return false };
+        let newest = self.healthy().filter_map(|seat| seat.answer).map(|answer| answer.raft_index).max();
+        let applied = answer.applied.unwrap_or(answer.raft_index);
+        // Its log is of the leader's term: otherwise it has not heard from it yet.
+        newest.is_some_and(|newest| applied > 0 && newest.saturating_sub(applied) <= NEARLY)
+            && answer.leader.is_some()
+            && answer.leader == self.list.leader
+    }
+
+    /// Whether the healthy ones are a quorum of all voters while this one does not serve for a moment.
+    pub(crate) fn can_rest(&self, seat: &Seat<'_>) -> bool {
+        let others = self.healthy().filter(|other| other.listed.id != seat.listed.id).count();
+        others >= quorum(self.voters().count())
+    }
+
     /// How many more healthy voters there are than a quorum needs, were there so many voters and healthy ones more.
     pub(crate) fn margin(&self, voters_more: usize, healthy_more: usize) -> Option<usize> {
         let needed = quorum(self.voters().count() + voters_more);
@@ -136,17 +158,37 @@ impl<'a> Membership<'a> {
         self.healthy().filter_map(|seat| seat.answer?.version).min()
     }
 
+    /// The versions that members run, by their own word.
+    pub(crate) fn running(&self) -> impl Iterator<Item = EtcdVersion> {
+        self.seats.iter().filter_map(|seat| seat.answer?.version)
+    }
+
+    /// The minor that the cluster as a whole has agreed on, as far as anybody tells.
+    pub(crate) fn cluster_version(&self) -> Option<Minor> {
+        self.healthy().filter_map(|seat| seat.answer?.cluster_version).min()
+    }
+
+    /// The minor that etcd lets the members go down to.
+    pub(crate) fn downgrade(&self) -> Option<Minor> {
+        self.healthy().find_map(|seat| seat.answer?.downgrade)
+    }
+
     /// Whether there are learners in this version.
     pub(crate) fn has_learners(&self) -> bool {
-        self.version().is_some_and(|version| version.minor() >= Minor::V3_4)
+        self.version().is_some_and(|version| version.minor().has_learners())
+    }
+
+    /// Whether the leader can be asked to hand over.
+    pub(crate) fn moves_leader(&self) -> bool {
+        self.version().is_some_and(|version| version.minor().moves_leader())
     }
 
     /// The version that a new member should run: that of the others. While they differ, the one that the spec asks for, if anybody
-    /// runs it already.
+    /// runs it already. What a member is ordered to run and does not yet, or cannot, is no example to follow.
     pub(crate) fn version_to_join(&self, wanted: EtcdVersion) -> Option<EtcdVersion> {
-        let ordered = |seat: &Seat<'_>| seat.pod?.version().or_else(|| seat.answer?.version);
-        let versions: Vec<EtcdVersion> = self.voters().filter_map(ordered).collect();
-        if versions.contains(&wanted) { Some(wanted) } else { versions.into_iter().min() }
+        let running: Vec<EtcdVersion> = self.healthy().filter_map(|seat| seat.answer?.version).collect();
+        let ordered = || self.voters().filter_map(|seat| seat.pod?.version()).min();
+        if running.contains(&wanted) { Some(wanted) } else { running.into_iter().min().or_else(ordered) }
     }
 
     /// What a change is decided on, to be sent through the leader if it is healthy, and through this member if one is given.
@@ -159,6 +201,18 @@ impl<'a> Membership<'a> {
             list: self.seen(),
             healthy: self.healthy().map(|seat| seat.listed.id).collect(),
         })
+    }
+
+    /// Makes another voter the leader if this one leads: of those that may lead, the one that has come furthest, and then the oldest.
+    pub(crate) fn hand_over(&self, from: &Seat<'_>, may_lead: impl Fn(&Seat<'_>) -> bool) -> Option<Step> {
+        if !self.is_leader(from) || !self.moves_leader() {
+            return None;
+        }
+        let others = self.healthy().filter(|seat| seat.listed.id != from.listed.id && may_lead(seat));
+        let to = others.max_by_key(|seat| {
+            (seat.answer.map(|answer| answer.raft_index), Reverse(seat.pod.and_then(|pod| pod.created)))
+        })?;
+        Some(Step::MoveLeader { basis: self.basis(Some(from))?, to: to.listed.id })
     }
 
     pub(crate) fn seen(&self) -> SeenList {

@@ -135,6 +135,8 @@ violations! {
     PodBeforeMember => "a pod is made to join before its member was added";
     /// Of I3.
     QuorumRisked => "a change of the membership does not leave a quorum among the members that were healthy";
+    /// Of I3.
+    RestedWithoutQuorum => "a member is restarted while the healthy ones without it are no quorum of all voters";
     /// Of I4.
     SecondChange => "a member is added while another one is on its way in";
     /// Of design decision 1.
@@ -164,11 +166,37 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
         Effect::PatchPodAnnotation { key, value, .. } => {
             when(*key == launch::ORDER_ANNOTATION && grants(value), Violation::EmptyStartGranted)
         }
+        Effect::RelaunchPod { name, basis, annotations, .. } => {
+            check_relaunch(facts, name, basis.as_ref(), annotations)
+        }
         Effect::DeletePod { uid, .. } => {
             let made = facts.made.iter().find(|(_, made)| made.uid == *uid);
             when(made.is_none_or(|(name, made)| is_needed(facts, name, made)), Violation::LivePodDeleted)
         }
     }
+}
+
+fn check_relaunch(
+    facts: &Facts,
+    name: &str,
+    basis: Option<&Basis>,
+    annotations: &BTreeMap<String, String>,
+) -> Vec<Violation> {
+    let order = annotations.get(launch::ORDER_ANNOTATION);
+    let member = facts.members.iter().find(|member| member.name == name);
+    let voters: Vec<&MemberFact> = facts.members.iter().filter(|member| !member.learner).collect();
+    let id = member.map(|member| member.id);
+    let healthy = |basis: &Basis| {
+        let others = basis.healthy.iter().filter(|healthy| Some(**healthy) != id);
+        others.filter(|healthy| voters.iter().any(|voter| voter.id == **healthy)).count()
+    };
+    // Up to two voters, nobody can be done without: that is announced, and the data is kept.
+    let risked = voters.len() > 2 && basis.is_some_and(|basis| healthy(basis) < quorum(voters.len()));
+    let rows = [
+        (order.is_some_and(|order| grants(order)), Violation::EmptyStartGranted),
+        (risked, Violation::RestedWithoutQuorum),
+    ];
+    rows.into_iter().filter(|(broken, _)| *broken).map(|(_, violation)| violation).collect()
 }
 
 /// Whether an order permits an empty start.
@@ -213,7 +241,7 @@ fn check_membership(facts: &Facts, basis: &Basis, change: &MemberChange) -> Vec<
             let stay = healthy.iter().filter(|voter| *voter != id).count();
             vec![(voters.contains(id) && (rest == 0 || stay < quorum(rest)), Violation::QuorumRisked)]
         }
-        MemberChange::MoveLeader { .. } => Vec::new(),
+        MemberChange::MoveLeader { .. } | MemberChange::Downgrade { .. } => Vec::new(),
     };
     rows.into_iter().filter(|(broken, _)| *broken).map(|(_, violation)| violation).collect()
 }

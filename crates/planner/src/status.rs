@@ -7,9 +7,11 @@ use api::{
     names, not_yet, status::ready_of,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use launch::EtcdVersion;
 
 use crate::{
     Desired, Observed, Problem, Step, Timestamp,
+    course::Course,
     membership::{Fate, Membership, Seat, pods_of_members},
     observed::{PodPhase, SeenPod, SeenResource, SeenService},
     outage::Outage,
@@ -66,9 +68,11 @@ pub(crate) fn report(
         service_name: if has_service { Some(service()) } else { previous.service_name.clone() },
         client_port: if has_service { Some(i64::from(names::CLIENT_PORT)) } else { previous.client_port },
         members,
-        current_version: current_version(&view, &pods).or_else(|| previous.current_version.clone()),
-        // Said while an upgrade runs; there is none yet.
-        target_version: None,
+        member_details: previous.member_details.clone(),
+        current_version: current_version(&view, membership.as_ref(), &pods)
+            .or_else(|| previous.current_version.clone()),
+        target_version: seen.upgrade(desired).map(|(to, _)| to.to_string()),
+        stop_over: seen.upgrade(desired).and_then(|(_, stop)| stop).map(|stop| stop.to_string()),
         ready: wanted(desired, previous).map(|wanted| ready_of(ready, wanted)),
         label_selector: Some(names::selector(name)),
         observed_generation: Some(observed.resource.generation),
@@ -99,8 +103,7 @@ pub fn blind(resource: &SeenResource, now: Timestamp, why: &str) -> Report {
 
 /// How many members the spec asks for; while it cannot be read, what it asked for before.
 fn wanted(desired: Option<&Desired>, previous: &EtcdClusterStatus) -> Option<usize> {
-    let before = || previous.ready.as_deref()?.split_once('/')?.1.parse().ok();
-    desired.map(|desired| desired.size).or_else(before)
+    desired.map(|desired| desired.size).or_else(|| previous.wanted())
 }
 
 /// How many members etcd has: what it says itself, or what it said last.
@@ -109,11 +112,17 @@ fn size(view: &View<'_>) -> Option<i64> {
     listed.and_then(|count| i64::try_from(count).ok()).or(view.observed.resource.status.size)
 }
 
-/// The version that all members run: what each was ordered, which its launcher compares with what the image holds.
-fn current_version(view: &View<'_>, pods: &[&SeenPod]) -> Option<String> {
-    let mut versions = pods.iter().map(|pod| pod.version());
-    let first = versions.next()??;
-    (view.is_formed() && versions.all(|version| version == Some(first))).then(|| first.to_string())
+/// The lowest version that a member runs, by the members' own word; where nobody tells, what the lowest was ordered.
+fn current_version(
+    view: &View<'_>,
+    membership: Option<&Membership<'_>>,
+    pods: &[&SeenPod],
+) -> Option<String> {
+    let running = membership.and_then(|membership| membership.running().min());
+    let ordered = || pods.iter().filter_map(|pod| pod.version()).min();
+    let known = view.observed.resource.status.current_version.is_some();
+    let version = running.or_else(|| if known { None } else { ordered() })?;
+    view.is_formed().then(|| version.to_string())
 }
 
 /// What a condition says.
@@ -184,6 +193,7 @@ impl Seen<'_, '_> {
             (ConditionType::Available, Some(self.available())),
             (ConditionType::Progressing, Some(self.progressing())),
             (ConditionType::Scaling, desired.and_then(|desired| self.scaling(desired))),
+            (ConditionType::Upgrading, self.upgrading(desired)),
             (ConditionType::Recovering, self.recovering()),
             (ConditionType::SpecAccepted, self.accepted(desired)),
             (ConditionType::FieldsIgnored, ignored(desired)),
@@ -223,6 +233,20 @@ impl Seen<'_, '_> {
             }
         };
         Some((ConditionStatus::True, vec![reason]))
+    }
+
+    /// The version that members are on their way to, and the stop-over that comes first; nothing while they are not on their way.
+    fn upgrade(&self, desired: Option<&Desired>) -> Option<(EtcdVersion, Option<EtcdVersion>)> {
+        let desired = desired.filter(|_| self.view.is_formed() && !self.decision.held)?;
+        let course = Course::of(self.view, self.membership, desired);
+        let stop = course.next().filter(|next| *next != desired.version && desired.is_version_accepted());
+        course.is_under_way(self.view, self.membership, desired).then_some((desired.version, stop))
+    }
+
+    /// Whether members are on their way to another version or image; no condition while they are not.
+    fn upgrading(&self, desired: Option<&Desired>) -> Option<Said> {
+        let (to, _) = self.upgrade(desired)?;
+        Some((ConditionStatus::True, vec![Reason::ClusterUpgrading { to: to.to_string() }]))
     }
 
     /// Whether members are lost and not replaced yet; no condition while none are.
@@ -304,6 +328,12 @@ impl Seen<'_, '_> {
                 Reason::RemovingMember { member: member.clone(), why: because.in_words() }
             }
             Some(Step::MoveLeader { .. }) => Reason::MovingLeader,
+            Some(Step::RelaunchMember { pod, version, .. }) => {
+                Reason::UpgradingMember { member: pod.clone(), to: version.to_string() }
+            }
+            Some(Step::ChangeDowngrade { to: Some(to), .. }) => {
+                Reason::EnablingDowngrade { to: to.to_string() }
+            }
             _ if self.view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
             _ => self.on_the_way(),
         };
@@ -312,15 +342,32 @@ impl Seen<'_, '_> {
 
     /// Whether the spec can be carried out.
     fn accepted(&self, desired: Option<&Desired>) -> Option<Said> {
-        let Some(desired) = desired else {
-            let mut reasons = self.decision.waiting.iter().map(|waiting| &waiting.reason);
-            let invalid = reasons.find(|reason| matches!(reason, Reason::InvalidSpec { .. }))?;
-            return Some((ConditionStatus::False, vec![invalid.clone()]));
-        };
-        if !desired.held_back.is_empty() {
-            let fields = not_yet::as_text(&desired.held_back);
+        let refused: Vec<Reason> = self
+            .decision
+            .waiting
+            .iter()
+            .map(|waiting| &waiting.reason)
+            .filter(|reason| {
+                matches!(
+                    reason,
+                    Reason::InvalidSpec { .. }
+                        | Reason::InvalidFields { .. }
+                        | Reason::NotYetSupported { .. }
+                        | Reason::FieldsHeldBack { .. }
+                        | Reason::UpgradeRefused { .. }
+                )
+            })
+            .cloned()
+            .collect();
+        if !refused.is_empty() {
+            return Some((ConditionStatus::False, refused));
+        }
+        if let Some(held_back) = desired.map(|desired| &desired.held_back).filter(|fields| !fields.is_empty())
+        {
+            let fields = not_yet::as_text(held_back);
             return Some((ConditionStatus::False, vec![Reason::NotYetSupported { fields }]));
         }
+        let desired = desired?;
         let advice = if desired.advice.is_empty() { vec![Reason::Accepted] } else { desired.advice.clone() };
         Some((ConditionStatus::True, advice))
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::Birth;
-use launch::{EtcdVersion, LaunchOrder, MemberName, ORDER_ANNOTATION};
+use launch::{EtcdVersion, LaunchOrder, MemberName, Minor, ORDER_ANNOTATION};
 
 use crate::{
     attempt::Attempt,
@@ -184,6 +184,26 @@ pub enum Step {
         /// The new leader's ID.
         to: MemberId,
     },
+    /// Change the image and the order of a member's pod in one write: the kubelet starts its container again, on the same data.
+    RelaunchMember {
+        /// What it was decided on; none for a member that is down, which nobody does without for it.
+        basis: Option<Basis>,
+        /// The pod.
+        pod: String,
+        /// The pod as it was seen.
+        seen: SeenObject,
+        /// The version that it runs from now on.
+        version: EtcdVersion,
+        /// The annotations that go with it: its order, its version, its inputs, and the container that is to be gone.
+        annotations: BTreeMap<String, String>,
+    },
+    /// Ask etcd to let its members go down to an older minor, or not to any more. It is sent through the leader.
+    ChangeDowngrade {
+        /// What it was decided on.
+        basis: Basis,
+        /// The minor to go down to; none takes an earlier one back.
+        to: Option<Minor>,
+    },
     /// Remove a member from etcd. Its pod goes when a quorum has confirmed it.
     RemoveMember {
         /// What it was decided on.
@@ -224,6 +244,8 @@ impl Step {
             Self::CreateJoiningPod { .. } => "CreateJoiningPod",
             Self::PromoteMember { .. } => "PromoteMember",
             Self::MoveLeader { .. } => "MoveLeader",
+            Self::RelaunchMember { .. } => "RelaunchMember",
+            Self::ChangeDowngrade { .. } => "ChangeDowngrade",
             Self::RemoveMember { .. } => "RemoveMember",
             Self::DeleteRemovedPod { .. } => "DeleteRemovedPod",
         }
@@ -311,6 +333,15 @@ impl Step {
             Self::PromoteMember { basis, id, .. } => vec![basis.change(MemberChange::Promote { id: *id })],
             Self::MoveLeader { basis, to } => vec![basis.change(MemberChange::MoveLeader { to: *to })],
             Self::RemoveMember { basis, id, .. } => vec![basis.change(MemberChange::Remove { id: *id })],
+            Self::RelaunchMember { basis, pod, seen, version, annotations } => vec![Effect::RelaunchPod {
+                name: pod.clone(),
+                uid: seen.uid.clone(),
+                resource_version: seen.resource_version.clone(),
+                basis: basis.clone(),
+                image: desired.image_of(*version),
+                annotations: annotations.clone(),
+            }],
+            Self::ChangeDowngrade { basis, to } => vec![basis.change(MemberChange::Downgrade { to: *to })],
         }
     }
 }

@@ -193,6 +193,7 @@ fn container(cast: &Cast, id: PodId, pod: Pod) -> SeenContainer {
     };
     SeenContainer {
         name: "etcd".to_owned(),
+        id: None,
         image: cast.wanted.image(),
         state,
         last_end,
@@ -241,6 +242,9 @@ fn members(
         raft_index: 9,
         applied: Some(9),
         version: Some(cast.wanted.version),
+        cluster_version: None,
+        storage_version: None,
+        downgrade: None,
         linearizable: quorum,
         alarms: BTreeSet::new(),
         members: attempt.pods().map(listed).collect(),

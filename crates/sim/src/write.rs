@@ -220,6 +220,7 @@ pub(crate) fn change_of(cast: &Cast, effect: &Effect) -> Change {
         Effect::CreateBudget(_)
         | Effect::ApplyBudget { .. }
         | Effect::PatchPodMetadata { .. }
+        | Effect::RelaunchPod { .. }
         | Effect::ChangeMembership { .. } => None,
     }
     .unwrap_or(Change::Unknown)

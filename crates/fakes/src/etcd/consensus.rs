@@ -43,6 +43,8 @@ pub struct Consensus {
     pub data: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Every change of the membership, in words.
     pub changes: Vec<String>,
+    /// The minor that its members have agreed on: the lowest that one of them runs, seen while all of them were up.
+    pub version: Option<String>,
 }
 
 /// Why etcd does not do something.

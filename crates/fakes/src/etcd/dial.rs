@@ -3,14 +3,14 @@
 use std::{io, sync::Arc};
 
 use etcd_admin::{
-    Dial,
+    Dial, Fetched,
     rpc::{cluster_server::ClusterServer, kv_server::KvServer, maintenance_server::MaintenanceServer},
 };
 use futures::stream;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::io::{DuplexStream, copy_bidirectional, duplex};
-use tonic::transport::Server;
+use tonic::transport::{Endpoint, Server};
 use tower::service_fn;
 
 use super::{Etcd, Judge, server::Node};
@@ -24,13 +24,20 @@ impl Etcd {
     #[must_use]
     pub fn dial(&self, wire: &Wire, judge: &Judge) -> Dial {
         let (etcd, wire, judge) = (self.clone(), wire.clone(), Arc::clone(judge));
-        Dial::by(move |endpoint| {
+        let told = self.clone();
+        let channel = move |endpoint: &Endpoint| {
             let (etcd, wire, judge) = (etcd.clone(), wire.clone(), Arc::clone(&judge));
             endpoint.connect_with_connector_lazy(service_fn(move |uri: Uri| {
                 let opened = etcd.open(uri.host().unwrap_or_default(), &wire, &judge);
                 async { opened.map(TokioIo::new) }
             }))
-        })
+        };
+        let fetch = move |endpoint: String, path| -> Fetched {
+            let host = endpoint.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned));
+            let versions = host.filter(|_| path == "/version").and_then(|host| told.versions(&host));
+            Box::pin(async move { versions.map(|versions| versions.to_string().into_bytes()) })
+        };
+        Dial::by(channel, fetch)
     }
 
     /// A connection to the process at an address. It lasts as long as the process does.

@@ -188,7 +188,10 @@ impl Etcd {
     ) -> Result<Log, String> {
         self.change(|world| {
             let log = match disk {
-                Some(log) => world.again(log)?,
+                Some(log) => {
+                    world.may_run(log, &flags.version)?;
+                    world.again(log)?
+                }
                 None if flags.new => world.begin(flags, resolves)?,
                 None => world.join(flags)?,
             };
@@ -199,6 +202,15 @@ impl Etcd {
             world.processes.insert(address.to_owned(), process);
             Ok(log)
         })
+    }
+
+    /// What the process at an address tells under `/version`: its own version, and the minor that its cluster has agreed on.
+    fn versions(&self, address: &str) -> Option<serde_json::Value> {
+        let world = self.lock();
+        let process = world.processes.get(address).filter(|process| process.serves)?;
+        let agreed = &world.clusters.get(&process.log.cluster)?.version;
+        let agreed = agreed.as_ref().map_or_else(|| "not_decided".to_owned(), |minor| format!("{minor}.0"));
+        Some(serde_json::json!({"etcdserver": process.version, "etcdcluster": agreed}))
     }
 
     /// Opens a connection: whoever holds it is told when the process is gone.
@@ -358,6 +370,17 @@ impl World {
     }
 
     /// Lets clusters elect, members begin to serve, and those who were removed end.
+    /// Whether a member may be started in this version: none below what its cluster has agreed on.
+    fn may_run(&self, log: Log, version: &str) -> Result<(), String> {
+        let agreed = self.clusters.get(&log.cluster).and_then(|cluster| cluster.version.as_deref());
+        if agreed.is_some_and(|agreed| minor_of(version).is_some_and(|minor| minor < agreed)) {
+            return Err(
+                "invalid downgrade; server version is lower than determined cluster version".to_owned()
+            );
+        }
+        Ok(())
+    }
+
     fn settle(&mut self) {
         let clusters = &mut self.clusters;
         self.processes.retain(|_, process| {
@@ -382,5 +405,27 @@ impl World {
                 cluster.index += 1;
             }
         }
+        self.agree_on_versions();
     }
+
+    /// The members agree on the lowest minor that one of them runs, whenever all of them are up.
+    fn agree_on_versions(&mut self) {
+        for (id, cluster) in &mut self.clusters {
+            let serves = |process: &&Process| process.log.cluster == *id && process.serves;
+            let running: Vec<&str> = self
+                .processes
+                .values()
+                .filter(serves)
+                .filter_map(|process| minor_of(&process.version))
+                .collect();
+            if running.len() == cluster.members.len() {
+                cluster.version = running.into_iter().min().map(str::to_owned);
+            }
+        }
+    }
+}
+
+/// The minor of a version: 3.6 of 3.6.14. Single digits, so that the lower one comes first also as text.
+fn minor_of(version: &str) -> Option<&str> {
+    version.rsplit_once('.').map(|(minor, _)| minor)
 }

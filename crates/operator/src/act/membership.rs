@@ -1,6 +1,8 @@
 //! ACT on etcd: a change of the membership is sent only if the member list, read again at that moment through a quorum, is the one that
 //! it was decided on.
 
+use std::time::Duration;
+
 use etcd_admin::{Cause, Member, MemberList, Role};
 use planner::{Basis, Effect, ListedMember, MemberChange};
 
@@ -14,19 +16,11 @@ impl Actor<'_> {
         basis: &Basis,
         change: &MemberChange,
     ) -> Outcome {
-        let Some(member) = self.members.get(&basis.through) else {
-            return Outcome::Moved(format!("there is no way to {}", basis.through));
-        };
         let limit = effect.deadline().limit();
-        let member = member.within(limit);
-        match member.members_linearizable().await {
-            Ok(list) => {
-                if let Some(why) = moved(&list, basis) {
-                    return Outcome::Moved(why);
-                }
-            }
-            Err(error) => return Outcome::Moved(error.to_string()),
-        }
+        let member = match self.still(basis, limit).await {
+            Ok(member) => member,
+            Err(why) => return Outcome::Moved(why),
+        };
         match self.gate.change(effect.name(), limit, send(&member, change)).await {
             // Somebody has done it already; or it was done, and the answer lost.
             Err(Failure::Etcd(error))
@@ -37,6 +31,14 @@ impl Actor<'_> {
             answer => self.settle(answer),
         }
     }
+
+    /// The member through which a change goes, if the members are still those that it was decided on; or in what they differ.
+    pub(super) async fn still(&self, basis: &Basis, limit: Duration) -> Result<Member, String> {
+        let member = self.members.get(&basis.through);
+        let member = member.ok_or_else(|| format!("there is no way to {}", basis.through))?.within(limit);
+        let list = member.members_linearizable().await.map_err(|error| error.to_string())?;
+        moved(&list, basis).map_or(Ok(member), Err)
+    }
 }
 
 /// What a change counts as; another leader changes nobody's membership.
@@ -45,7 +47,7 @@ pub(super) const fn counted(change: &MemberChange) -> Option<MemberChanged> {
         MemberChange::Add { .. } => Some(MemberChanged::Added),
         MemberChange::Promote { .. } => Some(MemberChanged::Promoted),
         MemberChange::Remove { .. } => Some(MemberChanged::Removed),
-        MemberChange::MoveLeader { .. } => None,
+        MemberChange::MoveLeader { .. } | MemberChange::Downgrade { .. } => None,
     }
 }
 
@@ -59,6 +61,13 @@ async fn send(member: &Member, change: &MemberChange) -> Result<(), etcd_admin::
         MemberChange::Promote { id: learner } => member.promote_member(id(learner)).await.map(drop),
         MemberChange::Remove { id: leaving } => member.remove_member(id(leaving)).await.map(drop),
         MemberChange::MoveLeader { to } => member.move_leader(id(to)).await,
+        MemberChange::Downgrade { to: None } => member.cancel_downgrade().await,
+        MemberChange::Downgrade { to: Some(minor) } => {
+            let minor = minor.to_string();
+            // etcd's own guide asks for both: what the first refuses, the second might begin.
+            member.validate_downgrade(&minor).await?;
+            member.enable_downgrade(&minor).await
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::{
     time::Duration,
 };
 
+use api::EtcdClusterSpec;
 use etcd_admin::{AlarmKind, Connect, Error, Member, MemberList, Role, Status};
 use futures::future::join_all;
-use launch::MemberName;
+use launch::{EtcdVersion, MemberName, Minor};
 use planner::{
     Alarm, Answer, ClusterId, ContainerState, ListedMember, MemberId, Observed, SeenMember, SeenPod,
 };
@@ -137,7 +138,7 @@ pub fn handles(observed: &Observed, kept: &BTreeMap<String, Member>) -> BTreeMap
 /// Asks every member whose pod runs.
 pub(super) async fn ask(
     observed: &Observed,
-    paused: bool,
+    spec: &EtcdClusterSpec,
     kept: &BTreeMap<String, Member>,
     connect: &Connect,
 ) -> Heard {
@@ -155,16 +156,17 @@ pub(super) async fn ask(
         }
         asked.push((name, member, if formed || ready { PATIENCE } else { PATIENCE_FORMING }));
     }
+    let wanted: Option<EtcdVersion> = spec.version().ok().and_then(|version| version.parse().ok());
     let answers = asked.iter().map(async |(name, member, patience)| {
         let answer = match member {
-            Ok(member) => ask_one(member, *patience).await,
+            Ok(member) => ask_one(member, *patience, wanted).await,
             Err(why) => Err(why.clone()),
         };
         (name.clone(), answer)
     });
     let answers = join_all(answers).await;
     let through = whom_to_move(&answers)
-        .filter(|_| !paused)
+        .filter(|_| !spec.is_paused())
         .and_then(|through| asked.iter().find(|(name, ..)| name == through));
     if let Some((_, Ok(member), _)) = through {
         // An entry in etcd's log that changes nothing. That it was written is enough, whatever the answer.
@@ -198,17 +200,28 @@ fn whom_to_ask(pod: &SeenPod) -> Option<(MemberName, String, bool)> {
     Some((pod.name.parse().ok()?, format!("http://{host}:{}", api::names::CLIENT_PORT), pod.is_ready()))
 }
 
-async fn ask_one(member: &Member, patience: Duration) -> Result<Answer, String> {
+async fn ask_one(member: &Member, patience: Duration, wanted: Option<EtcdVersion>) -> Result<Answer, String> {
     let member = member.within(patience);
     let (status, list) = tokio::join!(member.status(), member.members_linearizable());
     let status = status.map_err(|error| error.to_string())?;
+    // Only who is on the way to another version has to know what the cluster has agreed on.
+    let upgrades = wanted.is_some_and(|wanted| status.version.parse() != Ok(wanted));
+    let agreed = if upgrades { member.cluster_version().await } else { None };
+    let agreed = agreed.as_deref().and_then(minor_of);
     if let Ok(list) = list {
-        return Ok(answer(&status, Some(&list), true));
+        return Ok(Answer { cluster_version: agreed, ..answer(&status, Some(&list), true) });
     }
     // Without a quorum a member still tells what it knows.
     let seen = timeout(patience, member.members_as_seen()).await;
     let seen: Option<MemberList> = seen.ok().and_then(Result::<_, Error>::ok);
-    Ok(answer(&status, seen.as_ref(), false))
+    Ok(Answer { cluster_version: agreed, ..answer(&status, seen.as_ref(), false) })
+}
+
+/// The minor of a version such as `3.6.0`, or `3.6`, as etcd gives it for a cluster and for data.
+fn minor_of(version: &str) -> Option<Minor> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next()?, parts.next()?.parse::<u64>().ok()?);
+    Minor::ALL.into_iter().find(|known| major == "3" && known.number() == minor)
 }
 
 /// What a member's answers mean.
@@ -225,6 +238,9 @@ fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Ans
         raft_index: status.committed.0,
         applied: status.applied.map(|index| index.0),
         version: status.version.parse().ok(),
+        cluster_version: None,
+        storage_version: status.storage_version.as_deref().and_then(minor_of),
+        downgrade: status.downgrade.as_deref().and_then(minor_of),
         linearizable: linearizable && same,
         members: listed
             .map(|member| ListedMember {
@@ -302,6 +318,20 @@ mod tests {
             cluster: etcd_admin::ClusterId(cluster),
             answered_by: etcd_admin::MemberId(answered_by),
             members: vec![listed],
+        }
+    }
+
+    #[test]
+    fn the_versions_of_clusters_and_of_data_are_read_as_minors() {
+        let table = [
+            ("3.6.0", Some(Minor::V3_6)),
+            ("3.5", Some(Minor::V3_5)),
+            ("4.6.0", None),
+            ("3", None),
+            ("", None),
+        ];
+        for (text, minor) in table {
+            assert_eq!(minor_of(text), minor, "{text}");
         }
     }
 

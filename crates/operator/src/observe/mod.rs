@@ -120,7 +120,7 @@ impl Observer {
         observed.pods.extend(self.unlabelled(key, &observed, &reported).await?);
         let (squatted, members) = tokio::join!(
             self.squatters(key, &observed),
-            members::ask(&observed, resource.spec.is_paused(), &memory.connections, &self.connect)
+            members::ask(&observed, &resource.spec, &memory.connections, &self.connect)
         );
         observed.squatted = squatted?;
         observed.pods.extend(self.unlabelled(key, &observed, &members.listed_hosts()).await?);
@@ -164,8 +164,8 @@ impl Observer {
         observed.token = fresh_token()?;
         observed.fresh_name = fresh_name(&before.observed.resource.name)?;
         observed.birth_known_for = memory.birth_known_for(observed.resource.birth(), Instant::now());
-        let paused = before.resource.spec.is_paused();
-        let members = members::ask(&observed, paused, &memory.connections, &self.connect).await;
+        let spec = &before.resource.spec;
+        let members = members::ask(&observed, spec, &memory.connections, &self.connect).await;
         members.remember(&mut observed, memory);
         Ok(Observation { resource: before.resource.clone(), observed })
     }

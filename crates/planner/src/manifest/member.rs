@@ -76,6 +76,27 @@ pub(crate) fn restarted(order: &LaunchOrder) -> LaunchOrder {
     LaunchOrder { intent: Intent::Restart, argv: argv.collect(), ..order.clone() }
 }
 
+/// The order for a member that has data and is to run this version from now on. Whom it is told of does not matter: with data etcd takes
+/// the other members from there, so this says what it was told before.
+pub(crate) fn relaunched(
+    desired: &Desired,
+    before: &LaunchOrder,
+    version: EtcdVersion,
+) -> Result<LaunchOrder, InvalidMember> {
+    let member = &before.seal.member;
+    let peers = before.initial_cluster().map(|(name, url)| Ok((name.parse()?, url.parse()?)));
+    let launch = MemberLaunch {
+        name: member.clone(),
+        peer_url: desired.peer_url(member)?,
+        client_url: desired.client_url(member)?,
+        peers: peers.collect::<Result<_, InvalidMember>>()?,
+        token: before.seal.token.clone(),
+        intent: Intent::Restart,
+        checks: CHECKS,
+    };
+    Ok(LaunchOrder::new(&launch, version))
+}
+
 /// An order for a member of this cluster that has data, and whose own order was taken away. With data etcd takes the other members from
 /// there, not from its flags; and this order starts it on its data or not at all.
 pub(crate) fn restored(
@@ -119,5 +140,16 @@ mod tests {
         );
         assert_eq!((before.seal, before.version), (after.seal.clone(), after.version));
         assert_eq!(restarted(&after), after);
+    }
+
+    #[test]
+    fn another_version_starts_the_same_member_on_its_data_or_not_at_all() {
+        let (desired, attempt) = (fixture::desired(), fixture::attempt(1));
+        let before = restarted(&first(&desired, &attempt, &desired.founders(&attempt)[0]).unwrap());
+        let after = relaunched(&desired, &before, "3.7.1".parse().unwrap()).unwrap();
+        assert_eq!((&after.seal, after.intent), (&before.seal, Intent::Restart));
+        assert_eq!(after.version.to_string(), "3.7.1");
+        assert!(after.initial_cluster().eq(before.initial_cluster()));
+        assert_eq!(relaunched(&desired, &before, before.version).unwrap(), before, "nothing else changes");
     }
 }

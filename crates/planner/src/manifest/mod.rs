@@ -16,7 +16,7 @@ pub use pod::{joining_pod, pod};
 pub use service::{client_service, peer_service};
 
 pub(crate) use budget::is_budget_as_wanted;
-pub(crate) use member::{restarted, restored};
+pub(crate) use member::{relaunched, restarted, restored};
 pub(crate) use pod::member_labels;
 pub(crate) use service::is_as_wanted;
 

@@ -18,10 +18,9 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
-use launch::{ClusterToken, EtcdVersion, MemberName};
+use launch::{ClusterToken, EtcdVersion, MemberName, Minor};
 
-pub(crate) use pod::ETCD;
-pub use pod::{ContainerState, Ended, OrderSeen, PodPhase, Readiness, SeenContainer, SeenPod};
+pub use pod::{ContainerState, ETCD, Ended, OrderSeen, PodPhase, Readiness, SeenContainer, SeenPod};
 
 use crate::{
     Timestamp,
@@ -307,6 +306,13 @@ pub struct Answer {
     pub applied: Option<u64>,
     /// The version that it runs, if it is one that we know.
     pub version: Option<EtcdVersion>,
+    /// The version of the cluster as a whole, as it knows it: the lowest that all members have agreed on. Asked only where members are
+    /// to run, or run, another version than the others.
+    pub cluster_version: Option<Minor>,
+    /// The version in whose form its data lies on disk; before 3.6 it does not tell.
+    pub storage_version: Option<Minor>,
+    /// The version that the cluster is being brought down to, where somebody has asked etcd for that; before 3.6 it does not tell.
+    pub downgrade: Option<Minor>,
     /// Whether a linearizable read through it succeeded in this round.
     pub linearizable: bool,
     /// Its member list, read behind that linearizable read if there was one.

@@ -1,14 +1,15 @@
 //! What is seen of a pod: the few facts that decisions are made on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::{ANNOTATION_RELAUNCHED, LABEL_ZONE};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 use launch::{EtcdVersion, LaunchOrder, ORDER_ANNOTATION, OrderError, Reason, Refused};
 
-use crate::{Desired, Timestamp};
+use crate::{Desired, Timestamp, inputs::Facet};
 
 /// The name of the container that runs etcd.
-pub(crate) const ETCD: &str = "etcd";
+pub const ETCD: &str = "etcd";
 
 /// A pod with the cluster's labels.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +94,9 @@ pub enum Readiness {
 pub struct SeenContainer {
     /// Its name.
     pub name: String,
-    /// Its image, as the pod asks for it.
+    /// Its ID in the container runtime: another one for each start. None before its first.
+    pub id: Option<String>,
+    /// The image that it runs, as the kubelet names it: that may be another tag of the same image.
     pub image: String,
     /// What it does now.
     pub state: ContainerState,
@@ -172,7 +175,8 @@ impl SeenPod {
         self.containers.iter().find(|container| container.name == ETCD)
     }
 
-    /// The version that its member was ordered to run, which its launcher has checked.
+    /// The version that its member is ordered to run. What it does run is its own answer: the two differ while it is relaunched, and as
+    /// long as it cannot be.
     #[must_use]
     pub fn version(&self) -> Option<EtcdVersion> {
         match &self.order {
@@ -184,8 +188,41 @@ impl SeenPod {
     /// Whether it was made from this spec, in all but the version.
     #[must_use]
     pub fn is_made_from(&self, desired: &Desired) -> bool {
-        let version = self.version().unwrap_or(desired.version);
-        self.inputs.as_deref() == Some(desired.inputs(version).as_str())
+        self.differences(desired, self.version().unwrap_or(desired.version)).is_empty()
+    }
+
+    /// In which parts it is not as it would be made now, with this version.
+    #[must_use]
+    pub fn differences(&self, desired: &Desired, version: EtcdVersion) -> BTreeSet<Facet> {
+        desired.inputs.differences(self.inputs.as_deref(), self.version(), version)
+    }
+
+    /// Whether its image was changed and the container that ran before the change is still the one that is there.
+    #[must_use]
+    pub fn is_relaunching(&self) -> bool {
+        let before = self.annotations.get(ANNOTATION_RELAUNCHED);
+        before.is_some_and(|before| {
+            self.etcd().and_then(|etcd| etcd.id.as_deref()).unwrap_or_default() == before
+        })
+    }
+
+    /// Whether its image was ever changed.
+    #[must_use]
+    pub fn was_relaunched(&self) -> bool {
+        self.annotations.contains_key(ANNOTATION_RELAUNCHED)
+    }
+
+    /// Whether the kubelet says that etcd does not run in it.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        let state = self.etcd().map(|etcd| &etcd.state);
+        matches!(state, Some(ContainerState::Waiting { .. } | ContainerState::Terminated(_)))
+    }
+
+    /// Where it stands, as far as it says so: its zone, or its node where nobody tells of zones.
+    #[must_use]
+    pub fn place(&self) -> Option<&str> {
+        self.labels.get(LABEL_ZONE).or(self.node.as_ref()).map(String::as_str)
     }
 
     /// Who controls it, for people.
@@ -316,6 +353,7 @@ fn container(status: &ContainerStatus) -> SeenContainer {
     };
     SeenContainer {
         name: status.name.clone(),
+        id: status.container_id.clone().filter(|id| !id.is_empty()),
         image: status.image.clone(),
         state: now,
         last_end: status.last_state.as_ref().and_then(|last| last.terminated.as_ref()).map(ended),

@@ -53,8 +53,9 @@ fn pause_after(birth: &Birth) -> Duration {
 /// Why the attempt is over: the cause, a member that shows it, and a sentence.
 fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
     let attempt = situation.view.attempt.as_ref()?;
-    let inputs = situation.desired.inputs(situation.desired.version);
-    if let Some(pod) = situation.view.current().find(|pod| pod.inputs.as_ref() != Some(&inputs)) {
+    let desired = situation.desired;
+    let is_other = |pod: &&SeenPod| !pod.differences(desired, desired.version).is_empty();
+    if let Some(pod) = situation.view.current().find(is_other) {
         let why = format!("the spec has changed since pod {} was made", pod.name);
         return Some((BirthCause::SpecChanged, pod.name.clone(), why));
     }

@@ -19,10 +19,6 @@ use crate::{
     waiting,
 };
 
-/// How many entries of the log a member may be behind the leader when it gets its vote: what is written while we ask one and then
-/// the other. etcd itself asks for nine tenths of the log, which is too little in a long one.
-const NEARLY: u64 = 1000;
-
 /// How soon a member that joins is looked at again: while it comes on, which takes seconds where nothing is wrong, and when it does not.
 const JOINING: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(1));
 /// For how long it may come no further until then.
@@ -80,23 +76,12 @@ fn make_pod(
 }
 
 fn promote(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'_>, decision: &mut Decision) {
-    let ready = seat.is_healthy() && has_caught_up(membership, seat) && membership.gains_by_one();
+    let ready = seat.is_healthy() && membership.has_caught_up(seat) && membership.gains_by_one();
     if !ready || empty_start::is_held_up(situation) || leave::paused_by_etcd(situation, decision) {
         return;
     }
     let Some(basis) = membership.basis(None) else { return };
     decision.act = vec![Step::PromoteMember { basis, member: seat.title(), id: seat.listed.id }];
-}
-
-/// Whether a learner has applied what the others have agreed on.
-fn has_caught_up(membership: &Membership<'_>, seat: &Seat<'_>) -> bool {
-    let Some(answer) = seat.answer else { return false };
-    let newest = membership.healthy().filter_map(|seat| seat.answer).map(|answer| answer.raft_index).max();
-    let applied = answer.applied.unwrap_or(answer.raft_index);
-    // Its log is of the leader's term: otherwise it has not heard from it yet.
-    newest.is_some_and(|newest| applied > 0 && newest.saturating_sub(applied) <= NEARLY)
-        && answer.leader.is_some()
-        && answer.leader == membership.list.leader
 }
 
 /// Adds a member, if one is missing and nothing speaks against it.
@@ -144,6 +129,7 @@ fn not_now(membership: &Membership<'_>) -> Option<Waiting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::NEARLY;
     use crate::{
         Effect, MemberChange, MemberId, RefusalClass, RefusedObject, SeenPod,
         fixture::{World, desired_of, order_of},

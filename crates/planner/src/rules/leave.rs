@@ -13,6 +13,7 @@ use api::{Event, Reason};
 use super::{Decision, Flow, Situation, after};
 use crate::{
     Waiting,
+    course::is_held_by_relaunch,
     membership::{Fate, Membership, Seat},
     observed::{ContainerState, OrderSeen, RefusalClass},
     step::{Leaving, Step},
@@ -111,7 +112,9 @@ fn silent(
 ) -> Verdict {
     let alive = seat.pod.is_some_and(crate::SeenPod::is_ready) || membership.is_leader(seat);
     let grace = situation.desired.grace;
-    if alive {
+    // What it was given last keeps it down, and another one would be given the same. `roll` says so, and gives it what is right.
+    let held = seat.pod.is_some_and(|pod| is_held_by_relaunch(&situation.view, pod));
+    if alive || held {
         return Verdict::Stays;
     }
     if gone_for >= grace {

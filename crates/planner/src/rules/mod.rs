@@ -18,6 +18,7 @@ mod paused;
 mod quorum_lost;
 mod refused_pods;
 mod removed_pods;
+mod roll;
 mod services;
 mod shrink;
 mod spec_rejected;
@@ -45,14 +46,16 @@ const GATES: &[fn(&Observed, &mut Decision) -> Flow] = &[
 
 /// The rules, in order.
 const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
+    // A spec that breaks rules starts nothing; a cluster that has formed goes on with what its members run.
+    spec_rejected::ask,
+    // A member that has data loses the permission to start without: also in a cluster that is paused, because that only protects it.
+    empty_start::ask,
     // A paused cluster is watched and not touched.
     paused::ask,
     // A resource that has been used before and has no record of its birth is never started as new.
     adoption::ask,
     // What this operator cannot do yet, and what would be worse to go without, is waited for before any pod exists.
     not_supported::ask,
-    // A member that has data loses the permission to start without.
-    empty_start::ask,
     // A resource without a birth gets one, and right after it its pods.
     first_birth::ask,
     // A cluster whose members all serve has formed.
@@ -79,6 +82,8 @@ const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
     shrink::ask,
     // A cluster that is smaller than it should be gets one.
     join::ask,
+    // A member that runs another version or image than the spec asks for is relaunched.
+    roll::ask,
     // The budget asks for a quorum of the voters that there are.
     budget::ask,
     // What each member waits for is said.
@@ -207,8 +212,11 @@ fn ask_all(desired: &Result<Desired, Vec<Problem>>, observed: &Observed, decisio
     }
     let desired = match desired {
         Ok(desired) => desired,
-        // A spec that breaks rules changes nothing.
-        Err(problems) => return spec_rejected::say(problems, observed, decision),
+        // A spec of which nothing can be made changes nothing.
+        Err(problems) => {
+            spec_rejected::say(problems, observed, decision);
+            return;
+        }
     };
     let view = View::of(observed);
     let membership = Membership::of(&view);

@@ -1,16 +1,15 @@
 //! A cluster that is larger than its spec asks for loses one member after another: one on its way in first, then one that is not
-//! healthy, then the newest. The leader hands over before it goes, and nobody goes whom the rest could not do without.
+//! healthy, then the one in the fullest zone, then the newest. The leader hands over before it goes, and nobody goes whom the rest could not do without.
 
 use std::cmp::Reverse;
 
 use api::Reason;
-use launch::Minor;
 
 use super::{Decision, Flow, Situation, leave};
 use crate::{
     Waiting,
     membership::{Fate, Membership, Seat},
-    step::{Leaving, Step},
+    step::Leaving,
 };
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
@@ -29,7 +28,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         let (member, why) = (victim.title(), format!("the spec asks for {size} members"));
         decision.wait(Waiting::passing(Reason::RemovalRisky { member, why }));
     } else if !leave::paused_by_etcd(situation, decision) {
-        match hand_over(membership, victim) {
+        match membership.hand_over(victim, |_| true) {
             Some(step) => decision.act = vec![step],
             None => leave::remove(situation, membership, victim, Leaving::Surplus, decision),
         }
@@ -37,29 +36,21 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     Flow::Next
 }
 
-/// Who goes. Before 3.3 the leader cannot hand over, so it stays.
+/// Who goes. Before 3.3 the leader cannot hand over, so it stays. Of those that are as healthy, the one in the fullest place, so that the
+/// others stand in as many as they can; then the newest.
 fn victim<'a>(membership: &'a Membership<'_>) -> Option<&'a Seat<'a>> {
-    let moves = moves_leader(membership);
-    membership
-        .voters()
-        .filter(|seat| moves || !membership.is_leader(seat))
-        .min_by_key(|seat| (seat.is_healthy(), Reverse(seat.pod.and_then(|pod| pod.created)), seat.title()))
-}
-
-fn moves_leader(membership: &Membership<'_>) -> bool {
-    membership.version().is_some_and(|version| version.minor() >= Minor::V3_3)
-}
-
-/// Makes another voter the leader, if this one leads.
-fn hand_over(membership: &Membership<'_>, victim: &Seat<'_>) -> Option<Step> {
-    if !membership.is_leader(victim) || !moves_leader(membership) {
-        return None;
-    }
-    let others = membership.healthy().filter(|seat| seat.listed.id != victim.listed.id);
-    let to = others.max_by_key(|seat| {
-        (seat.answer.map(|answer| answer.raft_index), Reverse(seat.pod.and_then(|pod| pod.created)))
-    })?;
-    Some(Step::MoveLeader { basis: membership.basis(Some(victim))?, to: to.listed.id })
+    let moves = membership.moves_leader();
+    let place = |seat: &'a Seat<'_>| seat.pod.and_then(crate::SeenPod::place);
+    let beside = |seat: &'a Seat<'_>| {
+        let same = |other: &&Seat<'_>| {
+            place(seat).is_some() && other.pod.and_then(crate::SeenPod::place) == place(seat)
+        };
+        membership.voters().filter(same).count()
+    };
+    membership.voters().filter(|seat| moves || !membership.is_leader(seat)).min_by_key(|seat| {
+        let newest = Reverse(seat.pod.and_then(|pod| pod.created));
+        (seat.is_healthy(), Reverse(beside(seat)), newest, seat.title())
+    })
 }
 
 #[cfg(test)]

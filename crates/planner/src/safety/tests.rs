@@ -96,6 +96,25 @@ fn change(healthy: &[u64], change: MemberChange) -> Effect {
     Effect::ChangeMembership { basis, change }
 }
 
+/// A relaunch of a member, decided while these were healthy, or because it is down.
+fn relaunch(id: u64, healthy: Option<&[u64]>, intent: Intent) -> Effect {
+    let world = World::up();
+    let OrderSeen::Order(order) = &world.observed.pods[0].order else { panic!("no order") };
+    let order = LaunchOrder { intent, ..order.clone() };
+    let basis = healthy.map(|healthy| match change(healthy, remove(9)) {
+        Effect::ChangeMembership { basis, .. } => basis,
+        other => panic!("{other:?}"),
+    });
+    Effect::RelaunchPod {
+        name: format!("example-{id}"),
+        uid: "u".to_owned(),
+        resource_version: "1".to_owned(),
+        basis,
+        image: "i".to_owned(),
+        annotations: BTreeMap::from([(launch::ORDER_ANNOTATION.to_owned(), order.to_annotation())]),
+    }
+}
+
 fn add(name: &str, learner: bool) -> MemberChange {
     let member = name.parse().unwrap();
     let peer_url = desired().peer_url(&member).unwrap();
@@ -145,6 +164,8 @@ fn what_breaks_an_invariant_is_caught_and_named() {
         (cluster(&[1]), change(&[1], remove(1)), Violation::QuorumRisked),
         (cluster(&[1, 2, 3]), change(&[1, 2], add("example-new", false)), Violation::QuorumRisked),
         (cluster(&[1, 2, 3, -4]), change(&[1], promote(4)), Violation::QuorumRisked),
+        (cluster(&[1, 2, 3]), relaunch(1, Some(&[1, 2]), Intent::Restart), Violation::RestedWithoutQuorum),
+        (cluster(&[1, 2, 3]), relaunch(1, Some(&[1, 2, 3]), Intent::Join), Violation::EmptyStartGranted),
         (cluster(&[1, 2, -3]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
         (cluster(&[1, 2, 11]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
         (cluster(&[1, 2]), change(&[1, 2], add("example-used", true)), Violation::NameAddedTwice),
@@ -187,6 +208,9 @@ fn what_the_rules_do_breaks_none_also_when_it_lands_late() {
         ("a member that somebody removed before", cluster(&[1, 2]), change(&[1, 2], remove(3))),
         ("a learner that has caught up", cluster(&[1, -2]), change(&[1], promote(2))),
         ("the pod of a removed member", cluster(&[1, 2]), delete(&one)),
+        ("one of three, relaunched", cluster(&[1, 2, 3]), relaunch(1, Some(&[2, 3]), Intent::Restart)),
+        ("the only one, relaunched", cluster(&[1]), relaunch(1, Some(&[1]), Intent::Restart)),
+        ("one that is down, relaunched", cluster(&[1, 2, 3]), relaunch(1, None, Intent::Restart)),
     ];
     for (title, facts, effect) in table {
         assert_eq!(check(&facts, &effect), [], "{title}");

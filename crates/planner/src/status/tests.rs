@@ -202,8 +202,8 @@ fn members_that_come_and_go_are_told_in_the_classic_words_and_lost_ones_in_a_con
 fn a_cluster_that_is_left_as_it_is_goes_on_being_told_of() {
     let holds = [
         r#"{"size": 5, "paused": true}"#,
-        r#"{"size": 5, "TLS": {"static": {"member": {"peerSecret": "p"}}}}"#,
-        r#"{"size": 5, "version": "latest"}"#,
+        r#"{"size": 5, "paused": true, "TLS": {"static": {"member": {"peerSecret": "p"}}}}"#,
+        r#"{"size": 5, "repository": "a b"}"#,
     ];
     for spec in holds {
         let mut world = World::formed();

@@ -187,6 +187,9 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
             raft_index: index,
             applied: cast.learners.then_some(index),
             version: Some(cast.first().version),
+            cluster_version: None,
+            storage_version: None,
+            downgrade: None,
             linearizable: serves(state, slot),
             alarms: BTreeSet::new(),
             members: list.clone(),
@@ -243,7 +246,14 @@ fn container(cast: &Cast, id: SlotId, slot: Slot) -> SeenContainer {
         _ => (ContainerState::Running, None),
     };
     let restarts = if matches!(slot.stage, Stage::Refused | Stage::Down) { 2 } else { 0 };
-    SeenContainer { name: "etcd".to_owned(), image: cast.first().image(), state, last_end, restarts }
+    SeenContainer {
+        name: "etcd".to_owned(),
+        id: None,
+        image: cast.first().image(),
+        state,
+        last_end,
+        restarts,
+    }
 }
 
 fn resource(cast: &Cast, state: &State, desired: &Desired) -> SeenResource {

@@ -226,6 +226,8 @@ pub(crate) fn change_of(cast: &Cast, effect: &Effect) -> Option<Change> {
             })
         }
         Effect::ReplaceStatusBirth { .. } => Some(Change::Birth),
+        // Here all members run one version: a planner that relaunches one is stopped by `Law::UnknownWrite`.
+        Effect::RelaunchPod { .. } => None,
         Effect::CreateService(_)
         | Effect::ApplyService { .. }
         | Effect::CreateBudget(_)
@@ -250,6 +252,7 @@ fn membership(cast: &Cast, basis: &Basis, change: &MemberChange) -> Option<Chang
         }
         MemberChange::Promote { id } => Change::Promote { slot: slot_of(*id)?, on },
         MemberChange::Remove { id } => Change::Remove { slot: slot_of(*id)?, on },
+        MemberChange::Downgrade { .. } => return None,
         MemberChange::MoveLeader { to } => Change::MoveLeader { slot: slot_of(*to)?, on },
     })
 }
