@@ -30,5 +30,6 @@ mod s12_s13_heal;
 mod silent;
 mod stuck;
 mod truth;
+mod upgrade;
 mod versions_and_sizes;
 mod walk;

@@ -5,7 +5,7 @@
 //! Whatever the spec says now is what members are brought to: a member that does not come up with what it was given is given what the spec
 //! says next, and nothing else is touched meanwhile. Healing comes first, so this rule stands behind those that add and remove members.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use api::{
     Event, Reason,
@@ -13,7 +13,7 @@ use api::{
 };
 use launch::{EtcdVersion, MemberName, ORDER_ANNOTATION};
 
-use super::{Decision, Flow, Situation, leave};
+use super::{Decision, Flow, Situation, after, leave};
 use crate::{
     Waiting,
     course::{Course, is_held_by_relaunch, last_seen_version, needs_relaunch},
@@ -23,6 +23,9 @@ use crate::{
     observed::{OrderSeen, SeenPod},
     step::{SeenObject, Step},
 };
+
+/// How soon members are looked at again that are on their way.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (view, membership, desired) = (&situation.view, situation.membership.as_ref(), situation.desired);
@@ -35,6 +38,10 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         decision.wait(Waiting::blocked(Reason::UpgradeRefused { message: message.clone() }));
     }
     let Some(next) = course.next() else { return Flow::Next };
+    if course.is_under_way(view, membership, desired) {
+        // No event tells what etcd has agreed on, nor that a member has caught up.
+        decision.look_again(after(situation.observed.now, LOOK));
+    }
     if relaunch_held(situation, decision, next) {
         return Flow::Next;
     }
@@ -208,8 +215,6 @@ fn relaunch(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use api::MemberDetails;
     use launch::Minor;
 
