@@ -22,7 +22,7 @@ use crate::{
 
 /// How long a member that joins may come no further before another one is tried in its place.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_mins(10);
-/// How long a voter that somebody else added may take to start.
+/// How long a member that somebody else added may take to start, where it is in the way.
 const UNKNOWN_PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
@@ -65,10 +65,12 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
         Fate::Unmade if name_is_taken(situation, seat) => {
             Verdict::Leaves(Leaving::NotJoined("its name is in use".to_owned()))
         }
-        Fate::Unknown if stalled >= unknown_patience(situation, seat) => Verdict::Leaves(Leaving::Unknown),
+        Fate::Unknown if stalled >= unknown_patience(situation, membership, seat) => {
+            Verdict::Leaves(Leaving::Unknown)
+        }
         Fate::Unknown => Verdict::Waits(
             Waiting::passing(Reason::UnknownMember { member: seat.title() })
-                .until(until(unknown_patience(situation, seat), stalled)),
+                .until(until(unknown_patience(situation, membership, seat), stalled)),
         ),
         Fate::Disowned(owner) => {
             let (pod, owner) = (seat.title(), owner.clone());
@@ -96,10 +98,12 @@ fn verdict(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'
     }
 }
 
-/// How long a member that somebody else added may take to start. A voter that never starts costs the cluster the loss of another; a learner
-/// costs nothing.
-fn unknown_patience(situation: &Situation<'_>, seat: &Seat<'_>) -> Duration {
-    if seat.is_voter() { UNKNOWN_PATIENCE } else { situation.desired.grace.max(UNKNOWN_PATIENCE) }
+/// How long a member that somebody else added may take to start. A voter that never starts costs the cluster the loss of another. A learner
+/// costs nothing, unless a place has to be filled: etcd admits one learner at a time, so that nobody else can join meanwhile.
+fn unknown_patience(situation: &Situation<'_>, membership: &Membership<'_>, seat: &Seat<'_>) -> Duration {
+    let missing = membership.voters().count() < situation.desired.size
+        || membership.voters().any(|voter| matches!(voter.fate, Fate::Lost(_)));
+    if seat.is_voter() || missing { UNKNOWN_PATIENCE } else { situation.desired.grace.max(UNKNOWN_PATIENCE) }
 }
 
 /// A voter that may come back. Whom Kubernetes finds ready, or the others follow, is alive, whatever we can reach.
@@ -335,6 +339,41 @@ mod tests {
             assert_eq!(removed(&world).map(|(_, because)| because), expected, "{age:?} {name:?}");
             assert!(!world.steps().contains(&"AddMember"));
         }
+    }
+
+    #[test]
+    fn a_learner_that_somebody_added_and_never_started_makes_way_where_a_place_has_to_be_filled() {
+        let minute = UNKNOWN_PATIENCE;
+        let second = Duration::from_secs(1);
+        let table: [(&str, Change, Duration); 4] = [
+            ("nobody is missing", |_| (), GRACE),
+            ("a voter is missing", |w| w.desired = crate::fixture::desired_of(r#"{"size": 4}"#), minute),
+            ("a voter was removed", |w| drop_member(w, 2), minute),
+            ("a voter is silent, and may come back", |w| w.silence(2, Duration::ZERO), GRACE),
+        ];
+        for (title, change, patience) in table {
+            for (age, leaves) in [(patience.saturating_sub(second), false), (patience, true)] {
+                let mut world = World::formed();
+                world.list(9, None, "http://elsewhere:2380", true);
+                world.observed.stalled.insert(crate::MemberId(9), age);
+                change(&mut world);
+                let unknown = removed(&world).is_some_and(|(_, because)| because == Leaving::Unknown);
+                assert_eq!(unknown, leaves, "{title} {age:?}: {:?}", world.waits());
+                let due = "2026-01-01T00:10:01Z".parse().unwrap();
+                assert!(leaves || world.plan().wake_at.is_some_and(|at| at <= due), "{title}");
+            }
+        }
+        let mut lost = World::formed();
+        lost.list(9, None, "http://elsewhere:2380", true);
+        lost.observed.stalled.insert(crate::MemberId(9), minute);
+        lost.drop_pod(2);
+        assert!(matches!(removed(&lost), Some((_, Leaving::Lost(_)))), "the lost voter goes first");
+    }
+
+    /// A member is gone from the list, and its pod with it.
+    fn drop_member(world: &mut World, ordinal: usize) {
+        world.unlist(ordinal);
+        world.drop_pod(ordinal);
     }
 
     #[test]
