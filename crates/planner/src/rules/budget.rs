@@ -1,5 +1,9 @@
 //! The budget exists once the cluster has formed, and asks for a quorum of the voters that there are. A budget of somebody else's is
 //! named and left alone.
+//!
+//! A voter that this round adds counts already: what is harmless is sent first, so the budget has risen when the vote is given. The other way
+//! around, an eviction between the two could take the quorum, from one voter to two and from three to four. A voter that leaves counts until it
+//! has left.
 
 use api::Reason;
 
@@ -15,7 +19,8 @@ const KIND: &str = "PodDisruptionBudget";
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (observed, view) = (situation.observed, &situation.view);
-    let voters = situation.membership.as_ref().map(|membership| membership.voters().count());
+    let voters =
+        situation.membership.as_ref().map(|membership| membership.voters().count() + added(decision));
     let Some((attempt, voters)) = view.attempt.clone().zip(voters) else { return Flow::Next };
     let wanted = manifest::budget(situation.desired, &attempt, voters);
     let name = wanted.metadata.name.clone().unwrap_or_default();
@@ -49,12 +54,59 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     Flow::Next
 }
 
+/// How many voters this round adds.
+fn added(decision: &Decision) -> usize {
+    let adds =
+        |step: &&Step| matches!(step, Step::PromoteMember { .. } | Step::AddMember { learner: false, .. });
+    decision.act.iter().filter(adds).count()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{
-        Effect, SeenBudget,
-        fixture::{World, desired},
+        Effect, SeenBudget, Step,
+        fixture::{World, desired, desired_of},
     };
+
+    /// What is sent of budgets and members, and how many have to stay.
+    fn risen(world: &World) -> Vec<(&'static str, Option<i32>)> {
+        let effects = world.plan().steps.into_iter().flat_map(|step: Step| step.lower(&desired()));
+        let number = |effect: &Effect| match effect {
+            Effect::ApplyBudget { budget, .. } | Effect::CreateBudget(budget) => {
+                match SeenBudget::from_budget(budget, &desired().uid) {
+                    SeenBudget::Ours { min_available, .. } => min_available,
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let told = |effect: Effect| (effect.name(), number(&effect));
+        effects.map(told).filter(|(name, _)| name.ends_with("Budget") || name.ends_with("Member")).collect()
+    }
+
+    #[test]
+    fn the_budget_rises_before_a_vote_is_given() {
+        for (size, minimum) in [(1, 2), (2, 2), (3, 3)] {
+            let mut world = World::formed_of(size);
+            world.desired = desired_of(&format!(r#"{{"size": {}}}"#, size + 1));
+            world.join("http://example-newnewnew1.example.default.svc:2380", true);
+            let unchanged = size == 2;
+            let expected = if unchanged {
+                vec![("PromoteMember", None)]
+            } else {
+                vec![("ApplyBudget", Some(minimum)), ("PromoteMember", None)]
+            };
+            assert_eq!(risen(&world), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn before_3_4_a_member_that_joins_with_a_vote_counts_before_it_is_added() {
+        let mut world = World::formed();
+        world.desired = desired_of(r#"{"size": 4}"#);
+        world.change_all(|answer| answer.version = Some("3.3.27".parse().unwrap()));
+        assert_eq!(risen(&world)[..2], [("ApplyBudget", Some(3)), ("AddMember", None)], "{:?}", world.plan());
+    }
 
     fn sent(world: &World) -> Vec<&'static str> {
         let effects = world.plan().steps.into_iter().flat_map(|step| step.lower(&desired()));
