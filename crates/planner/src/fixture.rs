@@ -186,8 +186,9 @@ impl World {
     /// The budget is as it should be now.
     pub(crate) fn budgeted(&mut self) {
         let budget = self.plan().steps.into_iter().find_map(|step| match step {
-            crate::Step::EnsureBudget { attempt, voters, .. } => {
-                Some(manifest::budget(&desired(), &attempt, voters))
+            crate::Step::EnsureBudget { attempt, voters, rolling, .. } => {
+                let budget = if rolling { manifest::budget_of_a_roll } else { manifest::budget };
+                Some(budget(&desired(), &attempt, voters))
             }
             _ => None,
         });

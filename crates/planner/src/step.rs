@@ -130,6 +130,8 @@ pub enum Step {
         attempt: Attempt,
         /// How many voters there are.
         voters: usize,
+        /// Whether members are restarted one after another, so that all of them have to stay.
+        rolling: bool,
         /// The budget that is there, and not as it should be.
         seen: Option<SeenObject>,
     },
@@ -304,8 +306,9 @@ impl Step {
             Self::DeleteAbandonedPod { pod, seen, .. } | Self::DeleteRemovedPod { pod, seen, .. } => {
                 vec![Effect::DeletePod { name: pod.clone(), uid: seen.uid.clone() }]
             }
-            Self::EnsureBudget { attempt, voters, seen } => {
-                vec![Effect::ensure_budget(manifest::budget(desired, attempt, *voters), seen.as_ref())]
+            Self::EnsureBudget { attempt, voters, rolling, seen } => {
+                let budget = if *rolling { manifest::budget_of_a_roll } else { manifest::budget };
+                vec![Effect::ensure_budget(budget(desired, attempt, *voters), seen.as_ref())]
             }
             Self::RestoreMetadata { pod, seen, labels, annotations } => vec![Effect::PatchPodMetadata {
                 name: pod.clone(),

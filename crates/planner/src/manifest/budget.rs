@@ -12,6 +12,17 @@ use crate::{attempt::Attempt, desired::Desired, manifest, observed::SeenBudget, 
 /// that joins and is not ready yet neither counts nor is in the way.
 #[must_use]
 pub fn budget(desired: &Desired, attempt: &Attempt, voters: usize) -> PodDisruptionBudget {
+    that_keeps(desired, attempt, quorum(voters))
+}
+
+/// The budget while members are restarted one after another: an eviction may be allowed before anybody has noticed that one is down, so
+/// all of them have to stay.
+#[must_use]
+pub fn budget_of_a_roll(desired: &Desired, attempt: &Attempt, voters: usize) -> PodDisruptionBudget {
+    that_keeps(desired, attempt, voters)
+}
+
+fn that_keeps(desired: &Desired, attempt: &Attempt, members: usize) -> PodDisruptionBudget {
     let selector = LabelSelector {
         match_labels: Some(manifest::attempt_labels(&desired.name, attempt)),
         ..Default::default()
@@ -20,7 +31,7 @@ pub fn budget(desired: &Desired, attempt: &Attempt, voters: usize) -> PodDisrupt
     PodDisruptionBudget {
         metadata: manifest::metadata(desired, &name, manifest::labels(&desired.name)),
         spec: Some(PodDisruptionBudgetSpec {
-            min_available: i32::try_from(quorum(voters)).ok().map(IntOrString::Int),
+            min_available: i32::try_from(members).ok().map(IntOrString::Int),
             selector: Some(selector),
             // A member that is down may be the one that holds what the others lack: it goes only while the others are enough.
             unhealthy_pod_eviction_policy: Some("IfHealthyBudget".to_owned()),

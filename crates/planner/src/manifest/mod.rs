@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use api::names::{LABEL_APP, LABEL_APP_VALUE, LABEL_ATTEMPT, LABEL_CLUSTER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-pub use budget::budget;
+pub use budget::{budget, budget_of_a_roll};
 pub use pod::{joining_pod, pod};
 pub use service::{client_service, peer_service};
 

@@ -3,7 +3,7 @@
 //!
 //! A voter that this round adds counts already: what is harmless is sent first, so the budget has risen when the vote is given. The other way
 //! around, an eviction between the two could take the quorum, from one voter to two and from three to four. A voter that leaves counts until it
-//! has left.
+//! has left. While members are restarted one after another, all of them have to stay.
 
 use api::Reason;
 
@@ -22,7 +22,9 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let voters =
         situation.membership.as_ref().map(|membership| membership.voters().count() + added(decision));
     let Some((attempt, voters)) = view.attempt.clone().zip(voters) else { return Flow::Next };
-    let wanted = manifest::budget(situation.desired, &attempt, voters);
+    let rolling = decision.rolling;
+    let budget = if rolling { manifest::budget_of_a_roll } else { manifest::budget };
+    let wanted = budget(situation.desired, &attempt, voters);
     let name = wanted.metadata.name.clone().unwrap_or_default();
     let refused = situation.too_soon(KIND, &name);
     let again = after(observed.now, FRESH);
@@ -48,7 +50,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     };
     if refused.is_none() {
         decision.wait(situation.disputed(KIND, &name));
-        decision.ensures.push(Step::EnsureBudget { attempt, voters, seen });
+        decision.ensures.push(Step::EnsureBudget { attempt, voters, rolling, seen });
     }
     decision.wait(refused);
     Flow::Next

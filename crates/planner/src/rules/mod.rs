@@ -127,6 +127,8 @@ pub(crate) struct Decision {
     pub(crate) events: Vec<api::Event>,
     /// Whether nobody comes or goes, whatever the cluster lacks.
     pub(crate) held: bool,
+    /// Whether members are brought to another version or image, one after another.
+    pub(crate) rolling: bool,
     look_again: Option<Timestamp>,
 }
 

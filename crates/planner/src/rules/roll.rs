@@ -41,6 +41,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if course.is_under_way(view, membership, desired) {
         // No event tells what etcd has agreed on, nor that a member has caught up.
         decision.look_again(after(situation.observed.now, LOOK));
+        decision.rolling = is_midway(situation, next);
     }
     if relaunch_held(situation, decision, next) {
         return Flow::Next;
@@ -71,6 +72,14 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         Course::Refused(_) | Course::Unknown => {}
     }
     Flow::Next
+}
+
+/// Whether one has been relaunched and is not back, or others follow.
+fn is_midway(situation: &Situation<'_>, next: EtcdVersion) -> bool {
+    let pods: Vec<&SeenPod> = pods_of_members(&situation.view, situation.membership.as_ref()).collect();
+    let follows = |pod: &&SeenPod| needs_relaunch(pod, situation.desired, next);
+    let comes_back = |pod: &&SeenPod| pod.is_relaunching() || (pod.was_relaunched() && !pod.is_ready());
+    pods.iter().any(comes_back) || (pods.iter().any(follows) && !pods.iter().all(follows))
 }
 
 /// Tells of each member that runs another version than it was last seen with. Whether there was one.
@@ -204,6 +213,7 @@ fn relaunch(
         member: pod.name.clone(),
         to: version.to_string(),
     }));
+    decision.rolling = true;
     decision.act = vec![Step::RelaunchMember {
         basis,
         pod: pod.name.clone(),
@@ -220,7 +230,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Effect, MemberId, Readiness,
+        Effect, MemberId, Readiness, SeenBudget,
         fixture::{World, container, desired_of, order_of, waiting},
         observed::ContainerState,
     };
@@ -311,7 +321,8 @@ mod tests {
             let plan = world.plan();
             story.extend(plan.events.iter().map(ToString::to_string));
             see(world);
-            match plan.steps.last() {
+            world.budgeted();
+            match plan.steps.iter().find(|step| !step.is_ensure()) {
                 Some(Step::RelaunchMember { pod, version, .. }) => {
                     story.push(format!("{pod} {version}"));
                     let ordinal = land(world);
@@ -331,14 +342,13 @@ mod tests {
                         answer.storage_version = last.or(answer.version.map(EtcdVersion::minor));
                     });
                 }
-                Some(Step::EnsureBudget { .. }) => world.budgeted(),
                 Some(other) => panic!("{other:?}"),
                 None if plan.waiting.iter().any(|w| w.reason.as_str() == "WaitingForClusterVersion") => {
                     story.push("cluster version".to_owned());
                     world
                         .change_all(|answer| answer.cluster_version = answer.version.map(EtcdVersion::minor));
                 }
-                None if plan.events.is_empty() => return story,
+                None if plan.events.is_empty() && plan.steps.is_empty() => return story,
                 None => {}
             }
         }
@@ -381,6 +391,24 @@ mod tests {
         let agreed = || vec!["version"];
         assert_eq!(versions, [minor("3.5.33"), agreed(), minor("3.6.14"), agreed(), minor("3.7.1")].concat());
         assert_eq!(world.plan().report.status.current_version.as_deref(), Some("3.7.1"));
+    }
+
+    #[test]
+    fn nobody_may_be_evicted_while_members_are_restarted() {
+        let mut world = running(3, "3.5.33", "3.6.14");
+        assert_eq!(
+            world.steps(),
+            ["EnsureBudget", "RelaunchMember"],
+            "the budget has risen before the first one rests"
+        );
+        let desired = world.desired.clone().unwrap();
+        let effect = world.plan().steps.iter().flat_map(|step| step.lower(&desired)).next().unwrap();
+        let Effect::ApplyBudget { budget, .. } = effect else { panic!("{effect:?}") };
+        let stay = budget.spec.unwrap().min_available.unwrap();
+        assert_eq!(stay, k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(3));
+        walk(&mut world);
+        let SeenBudget::Ours { min_available, .. } = world.observed.budget else { panic!("no budget") };
+        assert_eq!(min_available, Some(2), "and has fallen after the last one");
     }
 
     #[test]
@@ -501,6 +529,7 @@ mod tests {
             };
             world.pod(ordinal).containers = vec![pulling("containerd://1")];
             world.silence(ordinal, Duration::from_hours(9));
+            world.budgeted();
             assert_eq!(
                 world.steps(),
                 [""; 0],
@@ -517,6 +546,7 @@ mod tests {
             );
             assert_eq!(land(&mut world), ordinal);
             assert_eq!(world.pod(ordinal).uid, uid);
+            world.budgeted();
             assert_eq!(world.steps(), [""; 0], "once");
         }
     }
@@ -529,6 +559,7 @@ mod tests {
         (etcd.id, etcd.restarts) = (Some("containerd://5".to_owned()), 5);
         world.pod(ordinal).containers = vec![etcd];
         world.silence(ordinal, Duration::from_hours(9));
+        world.budgeted();
         assert_eq!(world.steps(), [""; 0]);
         assert!(world.waits().contains(&"MemberNotUpgraded"), "{:?}", world.waits());
     }
