@@ -69,6 +69,7 @@ pub struct PodPolicy {
     /// Secrets in the same namespace with which images are pulled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".to_owned()]))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
 
     /// When the etcd image is pulled: Always, Never, or `IfNotPresent`, which is the default.
@@ -77,11 +78,15 @@ pub struct PodPolicy {
     #[x_kube(validation = rules::PULL_POLICY)]
     pub image_pull_policy: Option<String>,
 
-    /// Environment variables of the etcd container, such as `ETCD_AUTO_COMPACTION_RETENTION`. Variables that would change a member's
-    /// identity, data directory, URLs, cluster or TLS, or lead its traffic through a proxy, are refused.
+    /// Environment variables of the etcd container, such as `ETCD_AUTO_COMPACTION_RETENTION`, each name once. Variables that would change a
+    /// member's identity, data directory, URLs, cluster or TLS, or lead its traffic through a proxy, are refused. So are values out of
+    /// Secrets, `ConfigMaps` and files.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
-    #[x_kube(validation = rules::ENV_NAMES, validation = rules::ENV_RESERVED)]
+    #[x_kube(
+        merge_strategy = ListMerge::Map(vec!["name".to_owned()]),
+        validation = rules::ENV_NAMES, validation = rules::ENV_RESERVED, validation = rules::ENV_SOURCES
+    )]
     pub etcd_env: Option<Vec<EnvVar>>,
 
     /// The claim that each member keeps its data on. Without it the data lives and dies with the pod. This operator does not support

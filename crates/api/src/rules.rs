@@ -119,6 +119,10 @@ checks! {
     /// one that repeats a flag of ours ends it. It also talks to its peers through any proxy that the environment names.
     ENV_RESERVED: "self.all(e, !e.name.matches(r'^(LD_.*|LAUNCH.*|SSL_CERT_.*|GODEBUG|GOTRACEBACK|(HTTP|HTTPS|ALL|NO)_PROXY|(http|https|all|no)_proxy|ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER.*|UNSAFE_.*|STRICT_RECONFIG_CHECK|INITIAL_(ADVERTISE|CLUSTER).*|LISTEN_.*|ADVERTISE_.*|DISCOVERY.*|PROXY.*|CERT_.*|KEY_.*|CA_.*|TRUSTED_.*|CLIENT_.*|PEER_.*|AUTO_TLS|TLS_.*|CIPHER_SUITES|SELF_SIGNED.*|ENABLE_PPROF|HOST_WHITELIST|LOG_OUTPUTS?|LOGGER|ENABLE_V2|FEATURE_GATES|EXPERIMENTAL_(PEER_.*|INITIAL_CORRUPT_CHECK|COMPACT_HASH_CHECK_ENABLED)))$'))"
         => "etcdEnv sets a variable that the operator owns: identity, data directory, URLs, cluster membership, TLS, proxies, profiling and consistency checks of a member cannot be set by hand";
+    /// On `spec.pod.etcdEnv`. A pod reads what its creator need not be allowed to: who may only create clusters would read any Secret of the
+    /// namespace out of a member's environment.
+    ENV_SOURCES: "self.all(e, !has(e.valueFrom) || ((has(e.valueFrom.fieldRef) || has(e.valueFrom.resourceFieldRef)) && !has(e.valueFrom.secretKeyRef) && !has(e.valueFrom.configMapKeyRef) && !has(e.valueFrom.fileKeyRef)))"
+        => "etcdEnv takes value, valueFrom.fieldRef and valueFrom.resourceFieldRef: what is in Secrets, ConfigMaps and files is not for everybody who may create an EtcdCluster";
     /// On `spec.pod.persistentVolumeClaimSpec`.
     CLAIM_STORAGE: "has(self.resources) && has(self.resources.requests) && 'storage' in self.resources.requests && isQuantity(string(self.resources.requests['storage'])) && quantity(string(self.resources.requests['storage'])).compareTo(quantity('1Mi')) >= 0"
         => "persistentVolumeClaimSpec must ask for storage: resources.requests.storage, such as 8Gi";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
-    api::core::v1::{EnvVar, PersistentVolumeClaimSpec, ResourceRequirements},
+    api::core::v1::{EnvVar, EnvVarSource, PersistentVolumeClaimSpec, ResourceRequirements},
     apimachinery::pkg::api::resource::Quantity,
 };
 
@@ -147,6 +147,9 @@ fn check_pod(pod: &PodPolicy, findings: &mut Findings) {
     findings.field(pod.etcd_env.as_ref(), "spec.pod.etcdEnv", rules::ENV_RESERVED, |env| {
         !env.iter().any(is_reserved)
     });
+    findings.field(pod.etcd_env.as_ref(), "spec.pod.etcdEnv", rules::ENV_SOURCES, |env| {
+        env.iter().filter_map(|variable| variable.value_from.as_ref()).all(is_the_pods_own)
+    });
     if let Some(claim) = &pod.persistent_volume_claim_spec {
         check_claim(claim, findings);
     }
@@ -179,6 +182,16 @@ fn is_annotation_key(key: &str) -> bool {
 fn is_reserved(variable: &EnvVar) -> bool {
     let name = variable.name.as_str();
     RESERVED_ENV.contains(&name) || RESERVED_ENV_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a variable's value comes from the pod itself. Every source is named, so that one that Kubernetes adds does not slip through.
+fn is_the_pods_own(source: &EnvVarSource) -> bool {
+    let EnvVarSource { field_ref, resource_field_ref, secret_key_ref, config_map_key_ref, file_key_ref } =
+        source;
+    (field_ref.is_some() || resource_field_ref.is_some())
+        && secret_key_ref.is_none()
+        && config_map_key_ref.is_none()
+        && file_key_ref.is_none()
 }
 
 fn check_resources(resources: &ResourceRequirements, findings: &mut Findings) {

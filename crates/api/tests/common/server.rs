@@ -1,5 +1,5 @@
-//! For the tests of the API: what an API server does to an object before it stores it: drop nulls, fill in defaults, check the schema,
-//! run the CEL rules. The last is kube's own; the rest is as much as our schemas use. The testbed asks the real one.
+//! For the tests of the API: what an API server does to an object before it stores it: drop nulls, fill in defaults, check the schema and
+//! the keys of list maps, run the CEL rules. The last is kube's own; the rest is as much as our schemas use. The testbed asks the real one.
 
 use std::sync::LazyLock;
 
@@ -94,6 +94,9 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
             if limit("maxItems").is_some_and(|max| items.len() > max) {
                 refuse("Too many");
             }
+            for index in twice(schema, items) {
+                refusals.push((format!("{path}[{index}]"), "Duplicate value".to_owned()));
+            }
             for (index, item) in items.iter().enumerate() {
                 check(&schema["items"], item, &format!("{path}[{index}]"), refusals);
             }
@@ -106,6 +109,19 @@ fn check(schema: &Value, value: &Value, path: &str, refusals: &mut Refusals) {
         }
         _ => {}
     }
+}
+
+/// Where a list map has an entry with the keys of one before it.
+fn twice(schema: &Value, items: &[Value]) -> Vec<usize> {
+    let keys: Vec<&str> = schema["x-kubernetes-list-map-keys"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let same = |a: &Value, b: &Value| !keys.is_empty() && keys.iter().all(|key| a[*key] == b[*key]);
+    let again = |(index, item): &(usize, &Value)| items.iter().take(*index).any(|before| same(before, item));
+    items.iter().enumerate().filter(again).map(|(index, _)| index).collect()
 }
 
 fn check_fields(schema: &Value, fields: &Map<String, Value>, path: &str, refusals: &mut Refusals) {
