@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::{EtcdBackup, EtcdCluster, EtcdRestore};
+use crate::{EtcdBackup, EtcdCluster, EtcdRestore, names};
 
 /// The longest text in a field that sets no limit of its own.
 pub const MAX_TEXT: i64 = 1024;
@@ -47,6 +47,7 @@ const OPEN_QUANTITIES: &[&[&str]] =
     &[&["spec", "pod", "resources", "limits"], &["spec", "pod", "resources", "requests"]];
 
 fn installed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    crd.metadata.labels = Some(names::operator_labels());
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
         if let Some(schema) = version.schema.as_mut().and_then(|all| all.open_api_v3_schema.as_mut()) {

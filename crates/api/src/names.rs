@@ -2,6 +2,8 @@
 //!
 //! People select on these (`kubectl get services --selector etcd_cluster=…`), so their spelling is part of the API.
 
+use std::collections::BTreeMap;
+
 /// Label that all pods and Services of all clusters carry.
 pub const LABEL_APP: &str = "app";
 /// Value of [`LABEL_APP`].
@@ -25,8 +27,16 @@ pub const ANNOTATION_RELAUNCHED: &str = "etcd.database.coreos.com/relaunched-fro
 pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 /// Annotation that says which operator, the namespaced or the cluster-wide one, looks after a resource.
 pub const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
+/// Annotation on an `EtcdCluster` with a time: when its members should last have been restarted one after another.
+pub const ANNOTATION_RESTARTED_AT: &str = "etcd.database.coreos.com/restartedAt";
 /// Label and annotation keys in this domain, and below it, belong to the operator.
 pub const RESERVED_DOMAIN: &str = "etcd.database.coreos.com/";
+
+/// Prefix of the label keys that Kubernetes recommends to all. Nothing of ours depends on them: they are on what is made from now on, and are
+/// not put on, or back on, what is there.
+pub const RECOMMENDED_LABELS: &str = "app.kubernetes.io/";
+/// What manages the objects of a cluster, as those labels say it.
+pub const MANAGED_BY: &str = "etcd-operator";
 
 /// The port for clients.
 pub const CLIENT_PORT: u16 = 2379;
@@ -54,6 +64,13 @@ pub fn peer_service(cluster: &str) -> String {
 #[must_use]
 pub fn budget(cluster: &str) -> String {
     cluster.to_owned()
+}
+
+/// The labels that Kubernetes recommends, on what is installed with the operator. Whoever installs it manages it, and may say so.
+#[must_use]
+pub fn operator_labels() -> BTreeMap<String, String> {
+    let pairs = [("name", MANAGED_BY), ("component", "operator"), ("part-of", MANAGED_BY)];
+    pairs.map(|(key, value)| (format!("{RECOMMENDED_LABELS}{key}"), value.to_owned())).into()
 }
 
 /// The label selector for all objects of a cluster, in the form of `kubectl --selector` and of the scale subresource.

@@ -29,7 +29,7 @@ fn that_keeps(desired: &Desired, attempt: &Attempt, members: usize) -> PodDisrup
     };
     let name = names::budget(&desired.name);
     PodDisruptionBudget {
-        metadata: manifest::metadata(desired, &name, manifest::labels(&desired.name)),
+        metadata: manifest::metadata(desired, &name, "budget", manifest::labels(&desired.name)),
         spec: Some(PodDisruptionBudgetSpec {
             min_available: i32::try_from(members).ok().map(IntOrString::Int),
             selector: Some(selector),

@@ -8,7 +8,7 @@ mod service;
 
 use std::collections::BTreeMap;
 
-use api::names::{LABEL_APP, LABEL_APP_VALUE, LABEL_ATTEMPT, LABEL_CLUSTER};
+use api::names::{LABEL_APP, LABEL_APP_VALUE, LABEL_ATTEMPT, LABEL_CLUSTER, MANAGED_BY, RECOMMENDED_LABELS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 pub use budget::{budget, budget_of_a_roll};
@@ -22,7 +22,7 @@ pub(crate) use service::is_as_wanted;
 
 use crate::{attempt::Attempt, desired::Desired};
 
-/// The labels that all objects of a cluster carry.
+/// The labels that all objects of a cluster carry, and that tell whose they are.
 fn labels(cluster: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (LABEL_APP.to_owned(), LABEL_APP_VALUE.to_owned()),
@@ -37,13 +37,34 @@ fn attempt_labels(cluster: &str, attempt: &Attempt) -> BTreeMap<String, String> 
     labels
 }
 
-/// Whether these labels hold all that an object should have. What somebody added is left alone.
-fn has_labels(seen: &BTreeMap<String, String>, wanted: &ObjectMeta) -> bool {
-    wanted.labels.iter().flatten().all(|(key, value)| seen.get(key) == Some(value))
+/// The labels that Kubernetes recommends, for tools that sort objects by them. Nobody selects by them here.
+fn recommended_labels(cluster: &str, component: &str) -> impl Iterator<Item = (String, String)> {
+    let pairs = [
+        ("name", LABEL_APP_VALUE),
+        ("instance", cluster),
+        ("component", component),
+        ("managed-by", MANAGED_BY),
+    ];
+    pairs.map(|(key, value)| (format!("{RECOMMENDED_LABELS}{key}"), value.to_owned())).into_iter()
 }
 
-/// Name, labels and owner. The owner is what removes the object when the resource goes: there is no finalizer.
-fn metadata(desired: &Desired, name: &str, labels: BTreeMap<String, String>) -> ObjectMeta {
+/// Whether these labels hold all that an object has to have. What somebody added is left alone, and what Kubernetes only recommends is no
+/// reason to write: objects of an earlier operator have none of it, and upgrading the operator changes nobody's objects.
+fn has_labels(seen: &BTreeMap<String, String>, wanted: &ObjectMeta) -> bool {
+    let needed = wanted.labels.iter().flatten().filter(|(key, _)| !key.starts_with(RECOMMENDED_LABELS));
+    needed.into_iter().all(|(key, value)| seen.get(key) == Some(value))
+}
+
+/// Name, labels and owner; what else is asked for as a label goes before what is only recommended. The owner is what removes the object when the resource goes: there is no finalizer.
+fn metadata(
+    desired: &Desired,
+    name: &str,
+    component: &str,
+    mut labels: BTreeMap<String, String>,
+) -> ObjectMeta {
+    for (key, value) in recommended_labels(&desired.name, component) {
+        labels.entry(key).or_insert(value);
+    }
     ObjectMeta {
         name: Some(name.to_owned()),
         namespace: Some(desired.namespace.clone()),

@@ -54,7 +54,7 @@ fn assemble(desired: &Desired, attempt: &Attempt, member: &MemberName, order: &L
     for (key, value) in desired.pod.labels.iter().flatten() {
         labels.entry(key.clone()).or_insert_with(|| value.clone());
     }
-    let mut metadata = metadata(desired, member.as_str(), labels);
+    let mut metadata = metadata(desired, member.as_str(), "member", labels);
     metadata.annotations = Some(annotations(desired, order));
     Pod { metadata, spec: Some(spec(desired, attempt, member, order.version)), status: None }
 }

@@ -36,7 +36,7 @@ pub fn peer_service(desired: &Desired, attempt: &Attempt) -> Service {
         selector: Some(peer_selector(&desired.name, attempt)),
         ..Default::default()
     };
-    service(desired, &names::peer_service(&desired.name), spec)
+    service(desired, &names::peer_service(&desired.name), "peer-service", spec)
 }
 
 /// The Service for clients.
@@ -48,12 +48,12 @@ pub fn client_service(desired: &Desired, formed: Option<&Attempt>) -> Service {
         type_: Some("ClusterIP".to_owned()),
         ..Default::default()
     };
-    service(desired, &names::client_service(&desired.name), spec)
+    service(desired, &names::client_service(&desired.name), "client-service", spec)
 }
 
-fn service(desired: &Desired, name: &str, spec: ServiceSpec) -> Service {
+fn service(desired: &Desired, name: &str, component: &str, spec: ServiceSpec) -> Service {
     Service {
-        metadata: manifest::metadata(desired, name, manifest::labels(&desired.name)),
+        metadata: manifest::metadata(desired, name, component, manifest::labels(&desired.name)),
         spec: Some(spec),
         status: None,
     }
@@ -115,11 +115,19 @@ mod tests {
         fn spec(service: &mut Service) -> &mut ServiceSpec {
             service.spec.as_mut().unwrap()
         }
-        let table: [(&str, Change, bool); 6] = [
+        let table: [(&str, Change, bool); 7] = [
             ("another port", |s| spec(s).ports.as_mut().unwrap().push(port("metrics", 9000)), true),
             (
                 "another label",
                 |s| drop(s.metadata.labels.as_mut().unwrap().insert("a".to_owned(), "b".to_owned())),
+                true,
+            ),
+            (
+                "a label that is only recommended, which an earlier operator did not set",
+                |s| {
+                    let labels = s.metadata.labels.as_mut().unwrap();
+                    labels.retain(|key, _| !key.starts_with(names::RECOMMENDED_LABELS));
+                },
                 true,
             ),
             ("a label taken away", |s| drop(s.metadata.labels.as_mut().unwrap().remove("app")), false),
