@@ -8,6 +8,8 @@ use crate::{lenient, reasons::Reason};
 
 /// The longest message that is written; the API server's own texts, which we quote, can be longer than anyone reads.
 pub const MAX_MESSAGE_CHARS: usize = 4096;
+/// How many entries the schema takes.
+pub const MAX_CONDITIONS: usize = 32;
 
 /// One thing that is true, false or unknown of a resource.
 #[derive(KubeSchema, Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -52,6 +54,8 @@ pub struct Condition {
 pub enum ConditionType {
     /// A read that needs a quorum succeeded in the last seconds.
     Available,
+    /// All that the spec asks for is carried out, and every member serves: what tools wait for that read kstatus.
+    Ready,
     /// Members are being added or removed to reach `spec.size`.
     Scaling,
     /// Members are being moved to `spec.version`.
@@ -60,6 +64,8 @@ pub enum ConditionType {
     Recovering,
     /// The operator has something to do and does it, or says what it waits for.
     Progressing,
+    /// Nothing goes on until somebody acts: what kstatus takes for a failure.
+    Stalled,
     /// The spec can be carried out.
     SpecAccepted,
     /// The spec asks for something that has no effect.
@@ -67,15 +73,30 @@ pub enum ConditionType {
 }
 
 impl ConditionType {
+    /// All of them: whatever else is in a status was written by somebody else.
+    pub const ALL: [Self; 9] = [
+        Self::Available,
+        Self::Ready,
+        Self::Progressing,
+        Self::Stalled,
+        Self::Scaling,
+        Self::Upgrading,
+        Self::Recovering,
+        Self::SpecAccepted,
+        Self::FieldsIgnored,
+    ];
+
     /// The spelling in the status.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Available => "Available",
+            Self::Ready => "Ready",
             Self::Scaling => "Scaling",
             Self::Upgrading => "Upgrading",
             Self::Recovering => "Recovering",
             Self::Progressing => "Progressing",
+            Self::Stalled => "Stalled",
             Self::SpecAccepted => "SpecAccepted",
             Self::FieldsIgnored => "FieldsIgnored",
         }
@@ -151,6 +172,15 @@ pub fn find(conditions: &[Condition], type_: ConditionType) -> Option<&Condition
     conditions.iter().find(|condition| condition.type_ == type_.as_str())
 }
 
+/// These conditions, and after them what others have written beside ours, as far as there is room.
+#[must_use]
+pub fn with_those_of_others(mut ours: Vec<Condition>, previous: &[Condition]) -> Vec<Condition> {
+    let is_ours = |other: &Condition| ConditionType::ALL.iter().any(|type_| other.type_ == type_.as_str());
+    let room = MAX_CONDITIONS.saturating_sub(ours.len());
+    ours.extend(previous.iter().filter(|other| !is_ours(other)).take(room).cloned());
+    ours
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +222,23 @@ mod tests {
         assert_eq!(value["reason"], "Cluster available");
         assert_eq!(value["lastTransitionTime"], "2019-11-15T02:52:04Z");
         assert_eq!(value.get("message"), None);
+    }
+
+    #[test]
+    fn what_others_wrote_stays_after_ours_and_never_makes_a_status_too_long() {
+        let now = time("2026-01-01T00:00:00Z");
+        let theirs = |type_: &str| Condition {
+            type_: type_.to_owned(),
+            ..available(ConditionStatus::True, &Reason::ClusterAvailable, &now)
+        };
+        let ours = vec![available(ConditionStatus::True, &Reason::ClusterAvailable, &now)];
+        let before =
+            [theirs("Theirs"), theirs("Upgrading"), theirs("Available"), theirs("example.com/Audited")];
+        let types: Vec<String> =
+            with_those_of_others(ours.clone(), &before).into_iter().map(|one| one.type_).collect();
+        assert_eq!(types, ["Available", "Theirs", "example.com/Audited"], "what of ours has ended goes");
+        let many: Vec<Condition> = (0..40).map(|n| theirs(&format!("Theirs{n}"))).collect();
+        assert_eq!(with_those_of_others(ours, &many).len(), MAX_CONDITIONS);
     }
 
     #[test]

@@ -143,6 +143,10 @@ reasons! {
     MembersUnknown { message: String } = "MembersUnknown" => "the members could not be asked: {message}";
     /// A member is lost, and not replaced yet.
     MemberLost { member: String, why: String } = "MemberLost" => "member {member} is lost ({why}), and is replaced as soon as a quorum of the others agrees and nothing else holds it up";
+    /// Something is put right or carried out at this moment.
+    Working { step: String } = "Working" => "the operator is at work: {step}";
+    /// Not all members serve, and nothing else is to be said of it.
+    MembersNotReady { ready: usize, size: usize } = "MembersNotReady" => "{ready} of {size} members serve";
     /// A member's pod has lost its owner.
     PodDisowned { pod: String, owner: String } = "PodDisowned" => "pod {pod} is that of a member, but its owner reference was changed and it belongs to {owner}: its member is left alone until that is put back or the pod is deleted";
     /// A member does not serve and may come back.
@@ -177,6 +181,25 @@ reasons! {
     DataCorrupt = "DataCorrupt" => "etcd raised the alarm CORRUPT and takes no writes: members hold different data, and nobody can tell whose is right. No member is added or removed until the alarm is ended; save a snapshot of each member first (etcdctl snapshot save), compare them, and then end it with etcdctl alarm disarm";
     /// Every copy of the data is gone.
     DataLost { lost: String } = "DataLost" => "the data of this cluster is gone ({lost}); it is not replaced by an empty cluster: restore a backup, or delete the resource and create it again";
+}
+
+impl Reason {
+    /// Whether this is certain to stay until somebody acts. What is not may still pass: a registry comes back, a node gets room.
+    #[must_use]
+    pub fn never_passes(&self) -> bool {
+        matches!(
+            self,
+            Self::InvalidSpec { .. }
+                | Self::NotYetSupported { .. }
+                | Self::UpgradeNotYetSupported { .. }
+                | Self::ChangeNotYetSupported { .. }
+                | Self::KindNotYetSupported { .. }
+                | Self::AdoptionNeeded { .. }
+                | Self::QuorumLost { .. }
+                | Self::DataCorrupt
+                | Self::DataLost { .. }
+        )
+    }
 }
 
 #[cfg(test)]

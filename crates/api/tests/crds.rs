@@ -103,6 +103,44 @@ fn conditions_are_a_map_by_type() {
 }
 
 #[test]
+fn entries_with_names_are_maps_so_that_two_who_apply_them_do_not_take_each_others_away() {
+    let mut maps = Vec::new();
+    walk(schema(&values()[0]), "", &mut |path, schema| {
+        if schema["x-kubernetes-list-type"] == "map" {
+            let keys = schema["x-kubernetes-list-map-keys"].as_array().unwrap();
+            let required = schema["items"]["required"].as_array().unwrap();
+            assert!(
+                keys.iter().all(|key| required.contains(key)),
+                "{path}: the API server takes no other keys"
+            );
+            maps.push((path.to_owned(), keys[0].as_str().unwrap().to_owned()));
+        }
+    });
+    let ours: Vec<(&str, &str)> = maps.iter().map(|(path, key)| (path.as_str(), key.as_str())).collect();
+    assert_eq!(
+        ours,
+        [
+            (".spec.pod.etcdEnv", "name"),
+            (".spec.pod.imagePullSecrets", "name"),
+            (".status.conditions", "type"),
+            (".status.memberDetails", "name"),
+        ]
+    );
+}
+
+#[test]
+fn no_word_of_a_status_is_closed_so_that_the_status_of_a_newer_operator_is_taken() {
+    for crd in values() {
+        walk(&schema(&crd)["properties"]["status"], ".status", &mut |path, schema| {
+            assert_eq!(schema.get("enum"), None, "{path}");
+        });
+    }
+    let mut object = common::fixtures("good-update").remove(0).documents.remove(0);
+    object["status"]["phase"] = json!("Recovering");
+    assert_eq!(common::server::admit(&object, None).err(), None);
+}
+
+#[test]
 fn every_field_is_described() {
     for crd in values() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();

@@ -302,6 +302,7 @@ impl World {
             storage_version: Some(desired().version.minor()),
             downgrade: None,
             linearizable: true,
+            db_bytes: Some(1 << 20),
             alarms: BTreeSet::new(),
             members: (0..3).map(|ordinal| self.listed(ordinal)).collect(),
         };

@@ -1,5 +1,8 @@
 //! What the status should say: the fields of the classic operator, and conditions that hold now and not from memory.
 
+mod details;
+mod ready;
+
 use std::{cmp::Ordering, time::Duration};
 
 use api::{
@@ -54,10 +57,16 @@ pub(crate) fn report(
     let service = || names::client_service(name);
     let membership = Membership::of(&view);
     let outage = Outage::of(&view, membership.as_ref());
-    let seen = Seen { view: &view, membership: membership.as_ref(), outage: outage.as_ref(), decision };
     let pods: Vec<&SeenPod> = pods_of_members(&view, membership.as_ref()).collect();
+    let (members, outage) = (membership.as_ref(), outage.as_ref());
+    let seen = Seen { view: &view, membership: members, outage, decision, pods: &pods };
+    let upgrade = seen.upgrade(desired);
+    let current = current_version(&view, members, &pods);
     // Without a birth nothing is known of members; what somebody else said of them stays.
-    let members = if view.birth.is_some() { Some(seen.members(&pods)) } else { previous.members.clone() };
+    let (members, details) = match view.birth {
+        Some(_) => (Some(seen.members()), details::of(&view, members)),
+        None => (previous.members.clone(), previous.member_details.clone()),
+    };
     let ready = members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len);
     let status = EtcdClusterStatus {
         reason: seen.reason(),
@@ -68,11 +77,10 @@ pub(crate) fn report(
         service_name: if has_service { Some(service()) } else { previous.service_name.clone() },
         client_port: if has_service { Some(i64::from(names::CLIENT_PORT)) } else { previous.client_port },
         members,
-        member_details: previous.member_details.clone(),
-        current_version: current_version(&view, membership.as_ref(), &pods)
-            .or_else(|| previous.current_version.clone()),
-        target_version: seen.upgrade(desired).map(|(to, _)| to.to_string()),
-        stop_over: seen.upgrade(desired).and_then(|(_, stop)| stop).map(|stop| stop.to_string()),
+        member_details: details,
+        current_version: current.or_else(|| previous.current_version.clone()),
+        target_version: upgrade.map(|(to, _)| to.to_string()),
+        stop_over: upgrade.and_then(|(_, stop)| stop).map(|stop| stop.to_string()),
         ready: wanted(desired, previous).map(|wanted| ready_of(ready, wanted)),
         label_selector: Some(names::selector(name)),
         observed_generation: Some(observed.resource.generation),
@@ -89,6 +97,7 @@ pub fn blind(resource: &SeenResource, now: Timestamp, why: &str) -> Report {
     let reason = Reason::ApiUnavailable { message: why.to_owned() };
     let new = [
         (ConditionType::Available, ConditionStatus::Unknown),
+        (ConditionType::Ready, ConditionStatus::Unknown),
         (ConditionType::Progressing, ConditionStatus::False),
     ]
     .map(|(type_, status)| {
@@ -134,6 +143,8 @@ struct Seen<'s, 'a> {
     membership: Option<&'s Membership<'a>>,
     outage: Option<&'s Outage>,
     decision: &'s Decision,
+    /// The pods of the members.
+    pods: &'s [&'a SeenPod],
 }
 
 impl Seen<'_, '_> {
@@ -163,10 +174,10 @@ impl Seen<'_, '_> {
     }
 
     /// The members by whether they serve; who does not run yet is neither, as it always was.
-    fn members(&self, pods: &[&SeenPod]) -> MembersStatus {
+    fn members(&self) -> MembersStatus {
         let names = |wanted: &dyn Fn(&SeenPod) -> bool| {
             let mut names: Vec<String> =
-                pods.iter().filter(|pod| wanted(pod)).map(|pod| pod.name.clone()).collect();
+                self.pods.iter().filter(|pod| wanted(pod)).map(|pod| pod.name.clone()).collect();
             names.sort_unstable();
             Some(names).filter(|names| !names.is_empty())
         };
@@ -184,21 +195,26 @@ impl Seen<'_, '_> {
         }
     }
 
-    /// The conditions, with the times that they keep while nothing changes.
+    /// The conditions, with the times that they keep while nothing changes, and those that others wrote.
     fn conditions(&self, desired: Option<&Desired>) -> Vec<Condition> {
         let resource = &self.view.observed.resource;
         let previous = resource.status.conditions.as_deref().unwrap_or_default();
         let now = Time(self.view.observed.now);
+        let (available, progressing) = (self.available(), self.progressing());
+        let ready = self.ready(desired, &available, &progressing);
         let all = [
-            (ConditionType::Available, Some(self.available())),
-            (ConditionType::Progressing, Some(self.progressing())),
+            (ConditionType::Available, Some(available)),
+            (ConditionType::Ready, Some(ready)),
+            (ConditionType::Progressing, Some(progressing)),
+            (ConditionType::Stalled, self.stalled()),
             (ConditionType::Scaling, desired.and_then(|desired| self.scaling(desired))),
             (ConditionType::Upgrading, self.upgrading(desired)),
             (ConditionType::Recovering, self.recovering()),
             (ConditionType::SpecAccepted, self.accepted(desired)),
             (ConditionType::FieldsIgnored, ignored(desired)),
         ];
-        all.into_iter()
+        let ours = all
+            .into_iter()
             .filter_map(|(type_, said)| said.map(|(status, reasons)| (type_, status, reasons)))
             .filter_map(|(type_, status, reasons)| {
                 let mut condition =
@@ -206,9 +222,13 @@ impl Seen<'_, '_> {
                 if reasons.len() > 1 {
                     condition.message = Some(join(&reasons));
                 }
-                Some(condition.following(condition::find(previous, type_)))
+                let before = condition::find(previous, type_);
+                // How long something has been in the way is counted for each generation anew: it may be what the last edit puts right.
+                let anew = type_ == ConditionType::Stalled && !self.is_of_this_generation(before);
+                Some(condition.following(before.filter(|_| !anew)))
             })
-            .collect()
+            .collect();
+        condition::with_those_of_others(ours, previous)
     }
 
     /// Whether members come or go; no condition while none do, or none may.
@@ -334,8 +354,11 @@ impl Seen<'_, '_> {
             Some(Step::ChangeDowngrade { to: Some(to), .. }) => {
                 Reason::EnablingDowngrade { to: to.to_string() }
             }
-            _ if self.view.is_formed() => return (ConditionStatus::False, vec![Reason::Settled]),
-            _ => self.on_the_way(),
+            _ if !self.view.is_formed() => self.on_the_way(),
+            step => match step.or(self.decision.ensures.first()) {
+                Some(step) => Reason::Working { step: step.name().to_owned() },
+                None => return (ConditionStatus::False, vec![Reason::Settled]),
+            },
         };
         (ConditionStatus::True, vec![doing])
     }

@@ -246,6 +246,7 @@ fn members(
         storage_version: None,
         downgrade: None,
         linearizable: quorum,
+        db_bytes: None,
         alarms: BTreeSet::new(),
         members: attempt.pods().map(listed).collect(),
     };

@@ -250,6 +250,7 @@ fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Ans
                 learner: member.role == Role::Learner,
             })
             .collect(),
+        db_bytes: Some(status.db_bytes).filter(|bytes| *bytes > 0),
         alarms: status.alarms().into_iter().map(known_alarm).collect(),
     }
 }

@@ -317,6 +317,8 @@ pub struct Answer {
     pub linearizable: bool,
     /// Its member list, read behind that linearizable read if there was one.
     pub members: Vec<ListedMember>,
+    /// How many bytes its database has, where it tells.
+    pub db_bytes: Option<u64>,
     /// The alarms that it knows to be raised in its cluster; before 3.4 it does not tell.
     pub alarms: BTreeSet<Alarm>,
 }

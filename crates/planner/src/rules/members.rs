@@ -35,7 +35,7 @@ fn unheard(situation: &Situation<'_>, pod: &SeenPod) -> Option<Waiting> {
 }
 
 /// What this pod waits for; nothing if it is ready.
-pub(super) fn waiting_of(pod: &SeenPod) -> Option<Waiting> {
+pub(crate) fn waiting_of(pod: &SeenPod) -> Option<Waiting> {
     let name = || pod.name.clone();
     if pod.deleting {
         return Some(Waiting::passing(Reason::WaitingForPodGone { pod: name() }));

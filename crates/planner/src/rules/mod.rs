@@ -24,6 +24,8 @@ mod shrink;
 mod spec_rejected;
 mod strays;
 
+pub(crate) use members::waiting_of;
+
 use std::time::Duration;
 
 use crate::{

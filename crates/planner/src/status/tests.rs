@@ -68,7 +68,10 @@ fn a_cluster_that_cannot_be_looked_at_is_not_called_available_and_keeps_the_rest
     assert!(report.is_news(&world.observed.resource.status));
     let conditions = report.status.conditions.clone().unwrap();
     let said: Vec<_> = conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
-    assert_eq!(said, [("Available", "Unknown"), ("Progressing", "False"), ("SpecAccepted", "True")]);
+    assert_eq!(
+        said,
+        [("Available", "Unknown"), ("Ready", "Unknown"), ("Progressing", "False"), ("SpecAccepted", "True")]
+    );
     assert!(conditions[0].message.as_ref().unwrap().contains("list Pods: pods is forbidden"));
     assert_eq!(report.status.members, world.observed.resource.status.members);
     world.observed.resource.status = report.status.clone();
@@ -354,4 +357,287 @@ fn what_was_true_of_the_members_is_kept_while_nobody_answers() {
     world.observed.pods.clear();
     let status = status(&world);
     assert_eq!((status.size, status.reason.is_some(), status.ready.as_deref()), (Some(3), true, Some("0/3")));
+}
+
+/// The answer of kstatus, as far as it reads a resource of ours: <https://github.com/kubernetes-sigs/cli-utils>, `pkg/kstatus`.
+fn kstatus(world: &World) -> &'static str {
+    let (resource, status) = (&world.observed.resource, status(world));
+    let is = |type_: ConditionType, word: &str| {
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        condition::find(conditions, type_).map(|found| found.status == word)
+    };
+    if resource.deleting {
+        return "Terminating";
+    }
+    if status.observed_generation != Some(resource.generation) {
+        return "InProgress";
+    }
+    match (is(ConditionType::Stalled, "True"), is(ConditionType::Ready, "True")) {
+        (Some(true), _) => "Failed",
+        (_, Some(false)) => "InProgress",
+        (_, Some(true) | None) => "Current",
+    }
+}
+
+const WANTED: &[(&str, fn() -> World, Change, (&str, &str), &str, &str)] = &[
+    ("new", NEW, NOTHING, ("False", "RecordingBirth"), "", "InProgress"),
+    ("forming", World::forming, NOTHING, ("False", "WaitingForPodStarted"), "", "InProgress"),
+    ("all up, not latched", World::up, NOTHING, ("False", "Forming"), "", "InProgress"),
+    ("formed", World::formed, NOTHING, ("True", "Settled"), "", "Current"),
+    (
+        "a member has to join",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 4}"#),
+        ("False", "WaitingForMemberJoined"),
+        "",
+        "InProgress",
+    ),
+    (
+        "a member is too many",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 1}"#),
+        ("False", "RemovingMember"),
+        "",
+        "InProgress",
+    ),
+    (
+        "one member down",
+        World::formed,
+        |w| w.silence(1, Duration::ZERO),
+        ("False", "WaitingForMemberBack"),
+        "",
+        "InProgress",
+    ),
+    (
+        "one that Kubernetes finds not ready",
+        World::formed,
+        |w| w.pod(1).ready = crate::Readiness::NotReady,
+        ("False", "WaitingForPodReady"),
+        "",
+        "InProgress",
+    ),
+    (
+        "the clients' Service is gone",
+        World::formed,
+        |w| w.observed.client_service = SeenService::Missing,
+        ("False", "Working"),
+        "",
+        "InProgress",
+    ),
+    (
+        "ready pods that we cannot ask",
+        World::formed,
+        |w| w.observed.members.clear(),
+        ("Unknown", "MembersUnknown"),
+        "",
+        "InProgress",
+    ),
+    (
+        "everything lost",
+        World::formed,
+        |w| {
+            w.observed.pods.clear();
+            w.observed.members.clear();
+        },
+        ("False", "DataLost"),
+        "True: DataLost",
+        "Failed",
+    ),
+    (
+        "bad spec",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 0}"#),
+        ("False", "InvalidSpec"),
+        "True: InvalidSpec",
+        "Failed",
+    ),
+    (
+        "an image that is missing, which may still come",
+        World::forming,
+        |w| w.pod(0).containers = vec![container(waiting("ErrImagePull", "no"))],
+        ("False", "ImagePullFailing"),
+        "Unknown: ImagePullFailing",
+        "InProgress",
+    ),
+    (
+        "paused with all that was asked for",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 3, "paused": true}"#),
+        ("True", "Settled"),
+        "",
+        "Current",
+    ),
+    (
+        "paused before the last edit was carried out",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 5, "paused": true}"#),
+        ("False", "Paused"),
+        "",
+        "InProgress",
+    ),
+    (
+        "paused before another version runs everywhere",
+        World::formed,
+        |w| w.desired = desired_of(r#"{"size": 3, "version": "3.7.1", "paused": true}"#),
+        ("False", "Paused"),
+        "",
+        "InProgress",
+    ),
+    (
+        "paused, and everything lost",
+        World::formed,
+        |w| {
+            w.desired = desired_of(r#"{"size": 3, "paused": true}"#);
+            w.observed.pods.clear();
+            w.observed.members.clear();
+        },
+        ("False", "Paused"),
+        "True: DataLost",
+        "Failed",
+    ),
+    (
+        "somebody else's cluster",
+        || {
+            let mut world = World::forming();
+            world.observed.resource.status =
+                EtcdClusterStatus { phase: Some("Running".to_owned()), ..EtcdClusterStatus::default() };
+            world
+        },
+        NOTHING,
+        ("Unknown", "AdoptionNeeded"),
+        "True: AdoptionNeeded",
+        "Failed",
+    ),
+];
+
+#[test]
+fn tools_that_wait_take_a_cluster_for_done_when_all_is_carried_out_and_for_failed_when_somebody_has_to_act() {
+    for (title, start, change, ready, stalled, verdict) in WANTED {
+        let mut world = start();
+        change(&mut world);
+        assert_eq!(said(&world, ConditionType::Ready), is(ready.0, ready.1), "{title}");
+        assert_eq!(said(&world, ConditionType::Stalled), *stalled, "{title}");
+        assert_eq!(kstatus(&world), *verdict, "{title}");
+        let conditions = status(&world).conditions.unwrap();
+        assert_eq!(conditions[0].type_, "Available", "{title}: what the book prints comes first");
+        assert!(conditions.iter().all(|one| one.observed_generation == Some(2)), "{title}");
+    }
+}
+
+/// The next round, this much later, with what the last one said in the status.
+fn later(world: &mut World, seconds: i64) {
+    let birth = world.observed.resource.status.birth.clone();
+    world.observed.resource.status = EtcdClusterStatus { birth, ..status(world) };
+    let by = Duration::from_secs(seconds.unsigned_abs());
+    world.observed.now = world.observed.now.checked_add(by).unwrap();
+}
+
+#[test]
+fn what_may_pass_by_itself_counts_as_stalled_when_it_has_not_for_five_minutes_and_for_each_generation_anew() {
+    let mut world = World::forming();
+    world.pod(0).containers = vec![container(waiting("ErrImagePull", "no"))];
+    let stalled = |world: &World| said(world, ConditionType::Stalled);
+    later(&mut world, 200);
+    // Another word for the same trouble.
+    world.pod(0).containers = vec![];
+    world.pod(0).unschedulable = Some("0/3 nodes".to_owned());
+    assert_eq!(stalled(&world), "Unknown: WaitingForPodScheduled");
+    later(&mut world, 99);
+    assert_eq!(stalled(&world), "Unknown: WaitingForPodScheduled");
+    later(&mut world, 1);
+    assert_eq!(stalled(&world), "True: WaitingForPodScheduled");
+    later(&mut world, 1);
+    assert_eq!(stalled(&world), "True: WaitingForPodScheduled");
+    world.observed.resource.generation += 1;
+    assert_eq!(stalled(&world), "Unknown: WaitingForPodScheduled", "the edit may be what helps");
+    later(&mut world, 299);
+    assert_eq!(stalled(&world), "Unknown: WaitingForPodScheduled");
+    world.observed.resource.generation += 1;
+    later(&mut world, 299);
+    assert_eq!(stalled(&world), "Unknown: WaitingForPodScheduled");
+    later(&mut world, 1);
+    assert_eq!(stalled(&world), "True: WaitingForPodScheduled");
+    world.pod(0).unschedulable = None;
+    assert_eq!(stalled(&world), "");
+}
+
+#[test]
+fn conditions_that_others_wrote_stay() {
+    let mut world = World::formed();
+    let theirs: Condition =
+        serde_json::from_str(r#"{"type": "example.com/Audited", "status": "True"}"#).unwrap();
+    world.observed.resource.status.conditions = Some(vec![theirs.clone()]);
+    assert_eq!(status(&world).conditions.unwrap().last(), Some(&theirs));
+    assert_eq!(status(&world).conditions.unwrap()[0].type_, "Available");
+    let report = blind(&world.observed.resource, world.observed.now, "no answer");
+    assert_eq!(report.status.conditions.unwrap().last(), Some(&theirs));
+}
+
+fn details(world: &World) -> Vec<[String; 4]> {
+    let text = |text: Option<String>| text.unwrap_or_default();
+    let all = status(world).member_details.unwrap_or_default();
+    all.into_iter().map(|one| [text(one.id), text(one.role), text(one.version), text(one.reason)]).collect()
+}
+
+#[test]
+fn each_member_is_told_of_by_name_with_what_it_runs_and_why_it_does_not_serve() {
+    let mut world = World::formed();
+    let status = status(&world);
+    let all = status.member_details.unwrap();
+    assert!(all.is_sorted_by(|a, b| a.name < b.name) && all.len() == 3, "{all:?}");
+    let leader = all.iter().find(|one| one.name == world.name(0).to_string()).unwrap();
+    assert_eq!((leader.id.as_deref(), leader.role.as_deref()), (Some("1"), Some("Leader")));
+    assert_eq!((leader.version.as_deref(), leader.db_size), (Some("3.6.14"), Some(1 << 20)));
+    assert_eq!(
+        (&leader.reason, all.iter().filter(|one| one.role.as_deref() == Some("Voter")).count()),
+        (&None, 2)
+    );
+
+    world.silence(1, Duration::ZERO);
+    world.drop_pod(2);
+    world.join("http://example-newnewnew1.example.default.svc:2380", true);
+    let own =
+        |id: &str, role: &str, version: &str, reason: &str| [id, role, version, reason].map(str::to_owned);
+    let mut seen = details(&world);
+    seen.sort();
+    assert_eq!(
+        seen,
+        [
+            own("1", "Leader", "3.6.14", ""),
+            own("2", "Voter", "3.6.14", "WaitingForMemberBack"),
+            own("3", "Voter", "", "MemberLost"),
+            own("9", "Learner", "3.6.14", "WaitingForMemberJoined"),
+        ]
+    );
+    for [_, _, _, reason] in seen.iter().filter(|one| !one[3].is_empty()) {
+        assert!(api::reasons::CATALOGUE.iter().any(|(word, _)| word == reason), "{reason}");
+    }
+}
+
+#[test]
+fn what_was_known_of_a_member_is_kept_and_who_leads_is_not_guessed_without_a_quorum() {
+    let mut world = World::formed();
+    later(&mut world, 1);
+    world.silence(1, Duration::ZERO);
+    world.silence(2, Duration::ZERO);
+    world.change_all(|answer| answer.linearizable = false);
+    for one in status(&world).member_details.unwrap() {
+        assert_eq!((one.role, one.db_size.is_some(), one.id.is_some()), (None, true, true), "{}", one.name);
+    }
+    let new = World::new(r#"{"size": 3}"#);
+    assert_eq!(status(&new).member_details, None);
+    let forming = status(&World::forming()).member_details.unwrap();
+    assert!(forming.iter().all(|one| one.reason.as_deref() == Some("WaitingForPodStarted")), "{forming:?}");
+}
+
+#[test]
+fn a_database_that_grows_a_little_is_no_news() {
+    let mut world = World::formed();
+    later(&mut world, 1);
+    for ordinal in 0..3 {
+        world.change_answer(ordinal, |answer| answer.db_bytes = Some((1 << 20) + 4096));
+    }
+    assert!(!world.plan().report.is_news(&world.observed.resource.status));
+    world.change_answer(0, |answer| answer.db_bytes = Some(3 << 20));
+    assert!(world.plan().report.is_news(&world.observed.resource.status));
 }

@@ -191,6 +191,7 @@ fn members(cast: &Cast, state: &State, glance: &Glance) -> BTreeMap<MemberName, 
             storage_version: None,
             downgrade: None,
             linearizable: serves(state, slot),
+            db_bytes: None,
             alarms: BTreeSet::new(),
             members: list.clone(),
         }
