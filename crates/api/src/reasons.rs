@@ -191,7 +191,10 @@ impl Reason {
             self,
             Self::InvalidSpec { .. }
                 | Self::NotYetSupported { .. }
-                | Self::UpgradeNotYetSupported { .. }
+                | Self::InvalidFields { .. }
+                | Self::FieldsHeldBack { .. }
+                | Self::UpgradeRefused { .. }
+                | Self::MemberNotUpgraded { .. }
                 | Self::ChangeNotYetSupported { .. }
                 | Self::KindNotYetSupported { .. }
                 | Self::AdoptionNeeded { .. }

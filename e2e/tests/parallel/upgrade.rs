@@ -75,9 +75,13 @@ async fn walked(ns: &TestNamespace, from: &str, by_way_of: &[&str]) -> anyhow::R
     let (pods, members) = (which(ns, "c").await?, identities(ns, "c").await?);
     let (first, mark) = (leader(ns, "c", None).await?.term, ns.cluster().audit_log()?.mark()?);
     ask_for(ns, &format!(r#"{{"version": "{to}"}}"#)).await?;
+    // Until the last one runs it, also before anybody has seen the edit.
     let upgrading = says_that(ns, "c", "Upgrading", "to be upgraded", |seen| seen.status == "True").await?;
     ensure!(upgrading.reason == "Cluster upgrading", "{upgrading:?}");
     ensure!(upgrading.message == format!("upgrading to {to}"), "{upgrading:?}");
+    ns.kubectl(&["wait", "--for=condition=Ready", "etcdcluster/c", "--timeout=15m"]).await?.success()?;
+    let status = ns.api::<EtcdCluster>().get("c").await?.status.unwrap_or_default();
+    ensure!(status.current_version.as_deref() == Some(*to), "ready, and at {:?}", status.current_version);
     at(ns, to).await?;
     ensure!(which(ns, "c").await? == pods, "pods were made anew");
     ensure!(identities(ns, "c").await? == members, "members have other IDs");
