@@ -28,8 +28,8 @@ pub const SOON: Duration = Duration::from_mins(5);
 /// How long a test may take that changes members again and again: longer than others, and shorter than what ends them all.
 pub const LONG: Duration = Duration::from_mins(15);
 
-/// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
-pub const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
+/// What tests run etcdctl in: a shell, a few tools, etcd and etcdctl of today.
+pub const CLIENT_IMAGE: &str = testbed::images::CLIENT;
 
 /// A file of the repository.
 pub fn file(path: &str) -> anyhow::Result<String> {

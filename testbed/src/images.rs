@@ -13,6 +13,9 @@ const BIN: &str = "/usr/local/bin";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const ETCD_REPOSITORY: &str = "quay.io/coreos/etcd";
 
+/// The client of the tests: a shell, small tools, and etcd's programs of [`EtcdVersion::DEFAULT`].
+pub const CLIENT: &str = "quay.io/etcd-operator/client:latest";
+
 /// Why an image is not to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ImagesError {
@@ -36,9 +39,15 @@ pub enum ImagesError {
     },
 }
 
-/// A version of etcd that the testbed can run: one per minor since 3.4.
+/// A version of etcd that the testbed can run: one per minor since 3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EtcdVersion {
+    /// 3.1, the one with which the seeds' upgrade begins.
+    V3_1,
+    /// 3.2, the one on the way of the seeds' upgrade.
+    V3_2,
+    /// 3.3, the one to which the seeds upgrade; the last whose etcdctl speaks the v2 API unless told otherwise.
+    V3_3,
     /// 3.4, from Debian; without etcdutl.
     V3_4,
     /// 3.5.
@@ -62,7 +71,8 @@ fn known() -> String {
 
 impl EtcdVersion {
     /// All of them, oldest first.
-    pub const ALL: [Self; 4] = [Self::V3_4, Self::V3_5, Self::V3_6, Self::V3_7];
+    pub const ALL: [Self; 7] =
+        [Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5, Self::V3_6, Self::V3_7];
     /// The one for everything that needs no particular version.
     pub const DEFAULT: Self = Self::V3_6;
 
@@ -70,6 +80,9 @@ impl EtcdVersion {
     #[must_use]
     pub fn recipe(self) -> Box<dyn Recipe> {
         match self {
+            Self::V3_1 => Box::new(GoModule::etcd_3_1()),
+            Self::V3_2 => Box::new(GoModule::etcd_3_2()),
+            Self::V3_3 => Box::new(GoModule::etcd_3_3()),
             Self::V3_4 => Box::new(DebianEtcd),
             Self::V3_5 => Box::new(GoModule::etcd_3_5()),
             Self::V3_6 => Box::new(GoModule::etcd_3_6()),
@@ -85,7 +98,7 @@ impl EtcdVersion {
 
     /// Its programs: etcdutl was split from etcdctl in 3.5.
     fn programs(self) -> &'static [&'static str] {
-        if self == Self::V3_4 { &["etcd", "etcdctl"] } else { &["etcd", "etcdctl", "etcdutl"] }
+        if self <= Self::V3_4 { &["etcd", "etcdctl"] } else { &["etcd", "etcdctl", "etcdutl"] }
     }
 }
 
@@ -139,9 +152,20 @@ pub fn etcd(cache: &Cache, version: EtcdVersion) -> Result<Image, ImagesError> {
     with_etcd(Image::named(version.image_name()), cache, version)
 }
 
-/// What `kubectl run … --image quay.io/coreos/etcd … -- /bin/sh` gets: etcd's programs with a shell and small tools around them.
+/// What `kubectl run … --image quay.io/coreos/etcd … -- /bin/sh` gets: the etcd of the seeds' days, whose etcdctl knows `cluster-health`
+/// and, where `ETCDCTL_API=3` is set, `put` and `get`.
+pub fn seeds_client(cache: &Cache) -> Result<Image, ImagesError> {
+    with_shell(Image::named(format!("{ETCD_REPOSITORY}:latest")), cache, EtcdVersion::V3_3)
+}
+
+/// What tests run etcdctl in: today's, which knows learners.
 pub fn client(cache: &Cache) -> Result<Image, ImagesError> {
-    let image = with_etcd(Image::named(format!("{ETCD_REPOSITORY}:latest")), cache, EtcdVersion::DEFAULT)?;
+    with_shell(Image::named(CLIENT), cache, EtcdVersion::DEFAULT)
+}
+
+/// etcd's programs with a shell and small tools around them.
+fn with_shell(image: Image, cache: &Cache, version: EtcdVersion) -> Result<Image, ImagesError> {
+    let image = with_etcd(image, cache, version)?;
     let parts = part(cache, &image, &DebianShell)?;
     let applets = parts.join("applets");
     let list = std::fs::read_to_string(&applets).map_err(|source| ImagesError::Read {
@@ -203,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_version_is_parsed_from_what_it_prints() {
-        for (version, text) in EtcdVersion::ALL.into_iter().zip(["3.4.23", "3.5.33", "3.6.14", "3.7.1"]) {
+        let texts = ["3.1.10", "3.2.13", "3.3.12", "3.4.23", "3.5.33", "3.6.14", "3.7.1"];
+        for (version, text) in EtcdVersion::ALL.into_iter().zip(texts) {
             assert_eq!((version.to_string().as_str(), text.parse()), (text, Ok(version)));
             assert_eq!(version.image_name(), format!("quay.io/coreos/etcd:v{text}"));
         }
@@ -216,7 +241,10 @@ mod tests {
             let error = text.parse::<EtcdVersion>().unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("the testbed has no etcd {text}; it has 3.4.23, 3.5.33, 3.6.14, 3.7.1")
+                format!(
+                    "the testbed has no etcd {text}; it has 3.1.10, 3.2.13, 3.3.12, 3.4.23, \
+                     3.5.33, 3.6.14, 3.7.1"
+                )
             );
         }
     }

@@ -26,7 +26,7 @@ spec:
   volumes: [{name: data, emptyDir: {}}]
   containers:
   - name: etcd
-    image: quay.io/coreos/etcd:latest
+    image: quay.io/etcd-operator/client:latest
     volumeMounts: [{name: data, mountPath: /data}]
     env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
     command:

@@ -112,15 +112,11 @@ fn build_steps(settings: &Settings) -> Vec<Box<dyn Recipe>> {
         Box::new(GoModule::coredns()),
         Box::new(crate::recipe::Pause),
         Box::new(crate::recipe::DebianShell),
-        EtcdVersion::DEFAULT.recipe(),
     ];
-    recipes.extend(
-        settings
-            .etcd
-            .iter()
-            .filter(|version| **version != EtcdVersion::DEFAULT)
-            .map(|version| version.recipe()),
-    );
+    // Those of the two client images are always needed.
+    let clients = [EtcdVersion::DEFAULT, EtcdVersion::V3_3];
+    let others = settings.etcd.iter().copied().filter(|version| !clients.contains(version));
+    recipes.extend(clients.into_iter().chain(others).map(EtcdVersion::recipe));
     recipes
 }
 
@@ -278,7 +274,12 @@ async fn api_ready(layout: &Layout, control: &Machine, cluster: &Cluster) -> Res
 
 /// Makes and pushes what is not in the registry yet.
 async fn push_images(settings: &Settings, layout: &Layout, cache: &Cache) -> Result<(), ClusterError> {
-    let mut wanted = vec![images::pause(cache)?, images::coredns(cache)?, images::client(cache)?];
+    let mut wanted = vec![
+        images::pause(cache)?,
+        images::coredns(cache)?,
+        images::client(cache)?,
+        images::seeds_client(cache)?,
+    ];
     for version in &settings.etcd {
         wanted.push(images::etcd(cache, *version)?);
     }

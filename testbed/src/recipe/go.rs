@@ -38,6 +38,8 @@ pub struct GoModule {
     packages: &'static [Package],
     /// Packages with the variables `gitVersion`, `gitMajor` and `gitMinor`.
     version_packages: &'static [&'static str],
+    /// The release of Go that builds it, where the installed one does not: the Go command fetches it as it fetches modules.
+    toolchain: Option<&'static str>,
     usual: Duration,
 }
 
@@ -52,6 +54,10 @@ const ETCD: &[Package] = &[
     same("go.etcd.io/etcd/etcdctl/v3", "etcdctl"),
     same("go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
 ];
+
+/// The two programs of etcd up to 3.3.
+const OLD_ETCD: &[Package] =
+    &[same("github.com/coreos/etcd", "etcd"), same("github.com/coreos/etcd/etcdctl", "etcdctl")];
 
 /// Every program of a Kubernetes node and control plane, and kubectl.
 const KUBERNETES: &[Package] = &[
@@ -108,6 +114,24 @@ impl GoModule {
         }
     }
 
+    /// etcd 3.1: `etcd` and `etcdctl`.
+    #[must_use]
+    pub fn etcd_3_1() -> Self {
+        Self::old_etcd(module!("etcd-3.1", "tools.go"))
+    }
+
+    /// etcd 3.2: `etcd` and `etcdctl`.
+    #[must_use]
+    pub fn etcd_3_2() -> Self {
+        Self::old_etcd(module!("etcd-3.2", "tools.go"))
+    }
+
+    /// etcd 3.3: `etcd` and `etcdctl`.
+    #[must_use]
+    pub fn etcd_3_3() -> Self {
+        Self::old_etcd(module!("etcd-3.3", "tools.go"))
+    }
+
     /// etcd 3.5: `etcd`, `etcdctl` and `etcdutl`.
     #[must_use]
     pub fn etcd_3_5() -> Self {
@@ -130,6 +154,15 @@ impl GoModule {
         Self { packages: ETCD, ..Self::of("etcd", "go.etcd.io/etcd/server/v3", files, 60) }
     }
 
+    /// The dependencies of that time need Go before 1.22: with later ones these programs do not build.
+    fn old_etcd(files: Embedded) -> Self {
+        Self {
+            packages: OLD_ETCD,
+            toolchain: Some("go1.21.13"),
+            ..Self::of("etcd", "github.com/coreos/etcd", files, 60)
+        }
+    }
+
     fn of(name: &'static str, requires: &'static str, files: Embedded, usual: u64) -> Self {
         let (go_mod, go_sum, source) = files;
         Self {
@@ -140,6 +173,7 @@ impl GoModule {
             source,
             packages: &[],
             version_packages: &[],
+            toolchain: None,
             usual: Duration::from_secs(usual),
         }
     }
@@ -164,10 +198,12 @@ type Embedded = (&'static str, &'static str, (&'static str, &'static str));
 
 /// The version that a go.mod requires of a module, without its `v`.
 fn required(go_mod: &'static str, module: &str) -> Option<&'static str> {
-    go_mod.lines().find_map(|line| {
+    let found = go_mod.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip_while(|word| *word == "require");
         (words.next() == Some(module)).then(|| words.next()?.strip_prefix('v')).flatten()
-    })
+    });
+    // How Go marks a release from before there were modules.
+    found.map(|version| version.strip_suffix("+incompatible").unwrap_or(version))
 }
 
 impl Recipe for GoModule {
@@ -187,6 +223,7 @@ impl Recipe for GoModule {
         parts.extend(FLAGS);
         parts.extend(ENVIRONMENT.iter().flat_map(|(name, value)| [*name, *value]));
         parts.extend(self.packages.iter().flat_map(|package| [package.path, package.binary]));
+        parts.extend(self.toolchain);
         Fingerprint::of(parts)
     }
 
@@ -209,6 +246,7 @@ impl Recipe for GoModule {
             .env_remove("GOOS")
             .env_remove("GOARCH")
             .envs(ENVIRONMENT.iter().copied())
+            .envs(self.toolchain.map(|release| ("GOTOOLCHAIN", release)))
             .args(FLAGS)
             .arg("-ldflags")
             .arg(self.linker_flags())
@@ -234,6 +272,9 @@ mod tests {
             (GoModule::kubernetes(), "kubernetes", "1.35.8"),
             (GoModule::coredns(), "coredns", "1.15.0"),
             (GoModule::registry(), "registry", "3.0.0"),
+            (GoModule::etcd_3_1(), "etcd", "3.1.10"),
+            (GoModule::etcd_3_2(), "etcd", "3.2.13"),
+            (GoModule::etcd_3_3(), "etcd", "3.3.12"),
             (GoModule::etcd_3_5(), "etcd", "3.5.33"),
             (GoModule::etcd_3_6(), "etcd", "3.6.14"),
             (GoModule::etcd_3_7(), "etcd", "3.7.1"),
@@ -254,11 +295,16 @@ mod tests {
 
     #[test]
     fn a_requirement_is_read_from_a_line_and_from_a_block() {
-        let go_mod =
-            "module m\n\nrequire a/b v1.2.3\n\nrequire (\n\ta/b/c v0.1.0\n\ta v2.0.0 // indirect\n)\n";
-        for (module, version) in
-            [("a/b", Some("1.2.3")), ("a/b/c", Some("0.1.0")), ("a", Some("2.0.0")), ("b", None)]
-        {
+        let go_mod = "module m\n\nrequire a/b v1.2.3\n\nrequire (\n\ta/b/c v0.1.0\n\ta v2.0.0 // indirect\n\
+                      \ta/old v3.1.10+incompatible\n)\n";
+        let table = [
+            ("a/b", Some("1.2.3")),
+            ("a/b/c", Some("0.1.0")),
+            ("a", Some("2.0.0")),
+            ("a/old", Some("3.1.10")),
+            ("b", None),
+        ];
+        for (module, version) in table {
             assert_eq!(required(go_mod, module), version, "{module}");
         }
     }

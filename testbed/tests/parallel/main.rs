@@ -26,8 +26,8 @@ use testbed::kit::{Exec, Output, TestNamespace};
 /// Long enough for a busy machine, short enough to be waited for.
 const SOON: Duration = Duration::from_mins(1);
 
-/// The client image of the seeds: a shell, a few tools, etcd and etcdctl.
-const CLIENT_IMAGE: &str = "quay.io/coreos/etcd:latest";
+/// A shell, a few tools, etcd and etcdctl of today.
+const CLIENT_IMAGE: &str = testbed::images::CLIENT;
 
 /// Runs etcdctl in a pod, and with patience: a name may take a moment to be known, and etcdctl would give up after 5 s.
 async fn etcdctl(ns: &TestNamespace, pod: &str, endpoints: &str, args: &[&str]) -> anyhow::Result<Output> {

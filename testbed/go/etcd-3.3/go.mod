@@ -1,0 +1,52 @@
+module etcdbuild
+
+go 1.16
+
+require (
+	github.com/beorn7/perks v1.0.0
+	github.com/bgentry/speakeasy v0.1.0
+	github.com/coreos/bbolt v1.3.1-coreos.6
+	github.com/coreos/etcd v3.3.12+incompatible
+	github.com/coreos/go-semver v0.2.0
+	github.com/coreos/go-systemd v0.0.0-20180511133405-39ca1b05acc7
+	github.com/coreos/pkg v0.0.0-20160727233714-3ac0863d7acf
+	github.com/dgrijalva/jwt-go v3.2.0+incompatible
+	github.com/dustin/go-humanize v1.0.0
+	github.com/ghodss/yaml v1.0.0
+	github.com/gogo/protobuf v1.0.0
+	github.com/golang/groupcache v0.0.0-20160516000752-02826c3e7903
+	github.com/golang/protobuf v1.2.0
+	github.com/google/btree v1.0.0
+	github.com/gorilla/websocket v1.4.0
+	github.com/grpc-ecosystem/go-grpc-middleware v1.0.0
+	github.com/grpc-ecosystem/go-grpc-prometheus v0.0.0-20170826090648-0dafe0d496ea
+	github.com/grpc-ecosystem/grpc-gateway v1.3.0
+	github.com/jonboulle/clockwork v0.1.0
+	github.com/mattn/go-runewidth v0.0.2
+	github.com/matttproud/golang_protobuf_extensions v1.0.1
+	github.com/olekukonko/tablewriter v0.0.1
+	github.com/prometheus/client_golang v0.9.0-pre1
+	github.com/prometheus/client_model v0.0.0-20180712105110-5c3871d89910
+	github.com/prometheus/common v0.0.0-20180801064454-c7de2306084e
+	github.com/prometheus/procfs v0.0.0-20180725123919-05ee40e3a273
+	github.com/sirupsen/logrus v1.0.5
+	github.com/soheilhy/cmux v0.1.4
+	github.com/spf13/cobra v0.0.1
+	github.com/spf13/pflag v1.0.0
+	github.com/tmc/grpc-websocket-proxy v0.0.0-20171017195756-830351dc03c6
+	github.com/ugorji/go v1.1.1
+	github.com/urfave/cli v1.20.0
+	github.com/xiang90/probing v0.0.0-20160813154853-07dd2e8dfe18
+	go.uber.org/atomic v1.3.2
+	go.uber.org/multierr v1.1.0
+	go.uber.org/zap v1.9.1
+	golang.org/x/crypto v0.0.0-20180904163835-0709b304e793
+	golang.org/x/net v0.0.0-20180724234803-3673e40ba225
+	golang.org/x/sys v0.1.0
+	golang.org/x/text v0.3.0
+	golang.org/x/time v0.0.0-20180412165947-fbb02b2291d2
+	google.golang.org/genproto v0.0.0-20180817151627-c66870c02cf8
+	google.golang.org/grpc v1.7.5
+	gopkg.in/cheggaaa/pb.v1 v1.0.25
+	gopkg.in/yaml.v2 v2.2.1
+)
