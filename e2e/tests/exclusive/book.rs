@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, bail, ensure};
 use api::EtcdCluster;
-use e2e::{SOON, seeds::Table};
+use e2e::{SOON, printed::printed, seeds::Table};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -19,6 +19,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::{installed::nothing_installed, reader::Reader};
 
 const SEED: &str = "004";
+/// How `foo` is read, in a pod of its own.
+const GET_FOO: &str = "kubectl run --rm -i get-foo --image quay.io/coreos/etcd --restart=Never -- /bin/sh -c \
+    'ETCDCTL_API=3 etcdctl --endpoints http://example-etcd-cluster-client:2379 get foo'";
 
 #[tokio::test]
 async fn the_chapter_works_as_written_from_the_first_file_to_the_last_clean_up() -> anyhow::Result<()> {
@@ -32,8 +35,28 @@ async fn the_chapter_works_as_written_from_the_first_file_to_the_last_clean_up()
             before_clean_up(&cluster, begun).await?;
         }
         reader.block(block).await?;
+        let changes = ["apply", "edit", "delete pod", "patch"].map(|verb| format!("kubectl {verb} "));
+        let changed = |line: &String| changes.iter().any(|change| line.contains(change.as_str()));
+        if block.typed().iter().any(changed) {
+            still_there(&reader).await.with_context(|| format!("after the block {}", block.at))?;
+        }
     }
     nothing_left(&cluster).await
+}
+
+/// What the book's reader repeats after each change: `foo` is still `bar`.
+async fn still_there(reader: &Reader) -> anyhow::Result<()> {
+    let expected = ["foo", "bar"].map(str::to_owned);
+    let end = Instant::now() + SOON;
+    loop {
+        let said = reader.run(GET_FOO, None).await;
+        match said.as_ref().map(|said| printed(&expected, said)) {
+            Ok(Ok(())) => return Ok(()),
+            _ if Instant::now() > end => bail!("foo is not bar: {said:?}"),
+            // Nobody attached in time, or etcd was choosing a leader: as a person would, one looks again.
+            _ => reader.run("kubectl delete pod get-foo --ignore-not-found --now", None).await?,
+        };
+    }
 }
 
 /// Nothing holds the resource, and the garbage collector knows the kind.

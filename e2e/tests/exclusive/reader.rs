@@ -114,7 +114,8 @@ impl Reader {
             match printed(&block.prints, &output) {
                 Ok(()) => return Ok(()),
                 Err(difference) if !looks || Instant::now() > end => bail!("{command}: {difference}"),
-                Err(_) => sleep(Duration::from_millis(500)).await,
+                // Some of what a seed shows is there for seconds only.
+                Err(_) => sleep(Duration::from_millis(200)).await,
             }
         }
     }
