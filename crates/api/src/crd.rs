@@ -1,11 +1,29 @@
 //! What users write: the CRDs, as they are installed. kube derives them from the types; this gives them what it cannot.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 
-use crate::{EtcdBackup, EtcdCluster, EtcdRestore, names};
+use crate::{
+    EtcdBackup, EtcdCluster, EtcdRestore,
+    names::{self, ANNOTATION_SCHEMA},
+};
+
+/// The number of our schemas, all three together. It stands on each CRD, also on those that people install from a file: a CRD without it is
+/// older than any. An operator leaves a CRD with a higher number as it is, because its own would drop the fields that are new there from
+/// every object, the record of birth perhaps among them.
+///
+/// It is raised with every change of the schemas; `tests/schema.rs` notices.
+pub const SCHEMA: u32 = 1;
+
+/// The number of the schemas that a CRD with these annotations belongs to: nothing for one that cannot be read, which is not ours to judge.
+#[must_use]
+pub fn schema_of(annotations: Option<&BTreeMap<String, String>>) -> Option<u32> {
+    annotations.and_then(|all| all.get(ANNOTATION_SCHEMA)).map_or(Some(0), |number| number.parse().ok())
+}
 
 /// The longest text in a field that sets no limit of its own.
 pub const MAX_TEXT: i64 = 1024;
@@ -48,6 +66,8 @@ const OPEN_QUANTITIES: &[&[&str]] =
 
 fn installed(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.metadata.labels = Some(names::operator_labels());
+    let number = (ANNOTATION_SCHEMA.to_owned(), SCHEMA.to_string());
+    crd.metadata.annotations.get_or_insert_default().extend([number]);
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
         if let Some(schema) = version.schema.as_mut().and_then(|all| all.open_api_v3_schema.as_mut()) {
@@ -143,6 +163,22 @@ fn shape(schema: &mut JSONSchemaProps) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_crd_says_which_schemas_it_belongs_to_and_one_that_says_nothing_is_older() {
+        for crd in all() {
+            assert_eq!(schema_of(crd.metadata.annotations.as_ref()), Some(SCHEMA));
+        }
+        let number = |text: &str| BTreeMap::from([(ANNOTATION_SCHEMA.to_owned(), text.to_owned())]);
+        for (annotations, expected) in [
+            (None, Some(0)),
+            (Some(BTreeMap::new()), Some(0)),
+            (Some(number("7")), Some(7)),
+            (Some(number("7.1")), None),
+        ] {
+            assert_eq!(schema_of(annotations.as_ref()), expected, "{annotations:?}");
+        }
+    }
 
     #[test]
     fn only_the_line_breaks_of_our_source_go() {

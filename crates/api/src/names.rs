@@ -29,6 +29,8 @@ pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 pub const ANNOTATION_SCOPE: &str = "etcd.database.coreos.com/scope";
 /// Annotation on an `EtcdCluster` with a time: when its members should last have been restarted one after another.
 pub const ANNOTATION_RESTARTED_AT: &str = "etcd.database.coreos.com/restartedAt";
+/// Annotation on a CRD with the number of the schemas that it belongs to ([`crate::crd::SCHEMA`]).
+pub const ANNOTATION_SCHEMA: &str = "etcd.database.coreos.com/schema";
 /// Label and annotation keys in this domain, and below it, belong to the operator.
 pub const RESERVED_DOMAIN: &str = "etcd.database.coreos.com/";
 
