@@ -8,6 +8,12 @@ use std::{
 
 /// The kind without which there is nothing to do.
 pub const CLUSTERS: &str = "EtcdCluster";
+/// CRDs that are not as this operator would have them.
+pub const CRDS: &str = "CRDs";
+/// Who leads.
+pub const LEASE: &str = "Lease";
+/// Who else leads over the same resources.
+pub const RIVALS: &str = "Other operators";
 
 /// How far the watch of a kind is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +40,27 @@ impl fmt::Display for Watched {
 #[derive(Debug, Default)]
 pub struct Health {
     kinds: Mutex<BTreeMap<&'static str, Watched>>,
+    remarks: Mutex<BTreeMap<&'static str, String>>,
 }
 
 impl Health {
     fn kinds(&self) -> MutexGuard<'_, BTreeMap<&'static str, Watched>> {
         // Nothing that holds this lock can leave the map half changed.
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remarks(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+        self.remarks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells something beside the kinds, which does not decide whether this process is ready; empty takes it back. Whether that is news.
+    pub fn remark(&self, about: &'static str, words: String) -> bool {
+        let mut remarks = self.remarks();
+        if words.is_empty() {
+            remarks.remove(about).is_some()
+        } else {
+            remarks.insert(about, words.clone()) != Some(words)
+        }
     }
 
     /// Notes how far a watch is. Whether that is news.
@@ -53,13 +74,28 @@ impl Health {
         let kinds = self.kinds();
         let ready = kinds.get(CLUSTERS) == Some(&Watched::Synced);
         let lines = kinds.iter().map(|(kind, watched)| format!("{kind}: {watched}\n"));
-        (ready, if kinds.is_empty() { "starting\n".to_owned() } else { lines.collect() })
+        let watched: String = if kinds.is_empty() { "starting\n".to_owned() } else { lines.collect() };
+        let remarks: String =
+            self.remarks().iter().map(|(about, words)| format!("{about}: {words}\n")).collect();
+        (ready, watched + &remarks)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_told_beside_the_kinds_is_shown_until_it_is_taken_back_and_decides_nothing() {
+        let health = Health::default();
+        health.note(CLUSTERS, Watched::Synced);
+        assert!(
+            health.remark(LEASE, "stands by".to_owned()) && !health.remark(LEASE, "stands by".to_owned())
+        );
+        assert_eq!(health.ready(), (true, "EtcdCluster: watched\nLease: stands by\n".to_owned()));
+        assert!(health.remark(LEASE, String::new()) && !health.remark(LEASE, String::new()));
+        assert_eq!(health.ready().1, "EtcdCluster: watched\n");
+    }
 
     #[test]
     fn ready_means_that_clusters_are_watched_whatever_other_kinds_there_are() {

@@ -103,6 +103,7 @@ pub struct Metrics {
     changes: Family<ChangeLabels, Counter>,
     available: Family<ClusterLabels, Gauge>,
     leader: Gauge,
+    other_leaders: Gauge,
 }
 
 impl Default for Metrics {
@@ -130,6 +131,7 @@ impl Metrics {
             changes: Family::default(),
             available: Family::default(),
             leader: Gauge::default(),
+            other_leaders: Gauge::default(),
         };
         metrics.register_loop();
         metrics.register_clusters();
@@ -163,6 +165,11 @@ impl Metrics {
             "leader",
             "Whether this process is the one that acts (1), or stands by for it (0)",
             self.leader.clone(),
+        );
+        all.register(
+            "other_leaders",
+            "How many cluster-wide operators in other namespaces act on the same resources as this one; there should be none",
+            self.other_leaders.clone(),
         );
     }
 
@@ -228,6 +235,11 @@ impl Metrics {
     /// Says whether this process leads.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Says how many others act on the same resources.
+    pub fn other_leaders(&self, others: usize) {
+        self.other_leaders.set(i64::try_from(others).unwrap_or(i64::MAX));
     }
 
     /// Says how a cluster is; `before` is what was last said of it.
@@ -365,6 +377,7 @@ mod tests {
             "steps",
             "api_calls",
             "leader",
+            "other_leaders",
             "cluster_waiting",
             "cluster_available",
             "cluster_members_wanted",

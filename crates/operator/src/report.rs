@@ -138,7 +138,7 @@ fn core_event(resource: &EtcdCluster, event: &api::Event, me: &str, now: Timesta
 
 /// A name of its own, and not one that the API server makes up: so it is not told twice if only the answer is lost. It begins with the
 /// moment, as client-go has it, because `kubectl get events` lists by name; what follows tells apart what happened at the same one.
-fn event_name(cluster: &str, now: Timestamp) -> String {
+pub(crate) fn event_name(cluster: &str, now: Timestamp) -> String {
     format!("{cluster}.{:016x}{:04x}", now.as_nanosecond(), rand::random::<u16>())
 }
 

@@ -20,7 +20,7 @@ use crate::{
     http::{self, HttpError},
     identity::{Identity, IdentityError},
     kinds::NOT_YET,
-    leader::{Elector, LEASE_DURATION, Leadership},
+    leader::{Candidate, Elector, LEASE_DURATION, Leadership, Rivals},
     memory::Memories,
     metrics::Metrics,
     observe::Observer,
@@ -102,14 +102,19 @@ impl Operator {
         let gate = Gate::new(leadership.clone(), Arc::clone(&self.metrics));
         let context = Arc::new(self.context(&gate, &leadership, busy));
         let (elections_end, end) = oneshot::channel::<()>();
-        let elector = elector(&self.identity, self.client.clone(), gate.clone(), leadership.clone());
+        let elector = self.elector(&gate, &leadership);
         // Tasks of this future, not of the runtime: who drops it ends everything, as the end of a process would.
         let mut elections = JoinSet::new();
         elections.spawn(elector.run(async { drop(end.await) }));
         let mut background = JoinSet::new();
         background.spawn(tell_leadership(leadership.clone(), Arc::clone(&self.metrics)));
+        if self.scope == Scope::ClusterWide {
+            background.spawn(self.rivals(&gate, &leadership).run());
+        }
+        let mut crds = JoinSet::new();
         if self.create_crd {
-            background.spawn(create_crds(self.client.clone(), gate, leadership));
+            let health = Arc::clone(&self.health);
+            crds.spawn(create_crds(self.client.clone(), gate, leadership, health, stop.clone()));
         }
         let mut watches = self.watches(&context, &stop);
         let outcome = tokio::select! {
@@ -124,11 +129,18 @@ impl Operator {
             return outcome;
         }
         info!("stopping: rounds under way are finished first");
-        end_all(watches, "rounds did not end in time").await;
+        let (rounds, writers) = tokio::join!(ended(watches), ended(crds));
         // Only now: who takes over must not meet a write of ours.
-        drop(elections_end);
-        end_all(elections, "the Lease could not be given back in time").await;
-        background.abort_all();
+        if rounds && writers {
+            drop(elections_end);
+            if !ended(elections).await {
+                warn!("the Lease could not be given back in time");
+            }
+        } else {
+            warn!(
+                "rounds did not end in time: what they have sent may still land, so the Lease is left to run out"
+            );
+        }
         outcome
     }
 
@@ -146,6 +158,24 @@ impl Operator {
             observer: Observer::new(client.clone(), Arc::clone(&metrics), self.connect.clone(), self.clock),
             reporter: Reporter::new(client, gate.clone(), self.identity.name.clone()),
             metrics,
+        }
+    }
+
+    fn elector(&self, gate: &Gate, leadership: &Leadership) -> Elector {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.identity.namespace);
+        let me = Candidate::new(&self.identity.name, self.scope, self.identity.owner.clone());
+        Elector::new(leases, gate.clone(), leadership.clone(), me, Arc::clone(&self.health))
+    }
+
+    fn rivals(&self, gate: &Gate, leadership: &Leadership) -> Rivals {
+        Rivals {
+            client: self.client.clone(),
+            gate: gate.clone(),
+            leadership: leadership.clone(),
+            health: Arc::clone(&self.health),
+            metrics: Arc::clone(&self.metrics),
+            namespace: self.identity.namespace.clone(),
+            me: self.identity.name.clone(),
         }
     }
 
@@ -167,22 +197,18 @@ impl Operator {
     }
 }
 
-async fn end_all(mut tasks: JoinSet<()>, otherwise: &str) {
+/// Waits for tasks that were told to end, and ends those that do not. Whether all did by themselves.
+async fn ended(mut tasks: JoinSet<()>) -> bool {
     let all = async { while tasks.join_next().await.is_some() {} };
-    if timeout(GRACE, all).await.is_err() {
-        warn!("{otherwise}");
+    timeout(GRACE, all).await.is_ok()
+}
+
+async fn create_crds(client: Client, gate: Gate, leadership: Leadership, health: Arc<Health>, stop: Stop) {
+    let mut changes = leadership.changes();
+    tokio::select! {
+        () = changes.leads() => crds::ensure(client, gate, health, stop).await,
+        () = stop.clone() => {}
     }
-}
-
-fn elector(identity: &Identity, client: kube::Client, gate: Gate, leadership: Leadership) -> Elector {
-    let leases: Api<Lease> = Api::namespaced(client, &identity.namespace);
-    let me = format!("{}_{:016x}", identity.name, rand::random::<u64>());
-    Elector::new(leases, gate, leadership, me, identity.owner.clone())
-}
-
-async fn create_crds(client: kube::Client, gate: Gate, leadership: Leadership) {
-    leadership.changes().leads().await;
-    crds::ensure(client, gate).await;
 }
 
 async fn tell_leadership(leadership: Leadership, metrics: Arc<Metrics>) {

@@ -80,7 +80,12 @@ fn role_without(resource: &str, verbs: &[&str]) -> String {
     let rules = RULES.iter().filter(|rule| rule.used == Used::Always);
     let rules = rules.flat_map(|rule| rule.resources.iter().map(move |it| (rule, *it))).map(|(rule, it)| {
         let kept = rule.verbs.iter().filter(|verb| it != resource || !verbs.contains(verb));
-        json!({"apiGroups": [rule.group], "resources": [it], "verbs": kept.collect::<Vec<_>>()})
+        let mut kept =
+            json!({"apiGroups": [rule.group], "resources": [it], "verbs": kept.collect::<Vec<_>>()});
+        if !rule.names.is_empty() {
+            kept["resourceNames"] = json!(rule.names);
+        }
+        kept
     });
     // A rule without verbs is none.
     let rules: Vec<_> = rules.filter(|rule| rule["verbs"] != json!([])).collect();

@@ -217,6 +217,7 @@ fn policy(wanted: impl Fn(&Rule) -> bool) -> Vec<PolicyRule> {
         .map(|rule| PolicyRule {
             api_groups: Some(vec![rule.group.to_owned()]),
             resources: Some(owned(rule.resources)),
+            resource_names: Some(owned(rule.names)).filter(|names| !names.is_empty()),
             verbs: owned(rule.verbs),
             ..PolicyRule::default()
         })

@@ -265,11 +265,14 @@ impl ApiServer {
 
     fn list(&self, asked: &Asked, target: &Target) -> Answer {
         let selector = asked.parameter("labelSelector");
+        let named = asked.parameter("fieldSelector");
         let stale = self.stale.borrow().filter(|_| asked.parameter("resourceVersion").is_some());
         let objects = self.store.lock();
         let fits = |key: &Key, object: &Value| {
             let here = target.namespace.is_empty() || key.namespace == target.namespace;
-            key.plural == target.kind.plural && here && selects(selector.as_deref(), object)
+            let is_named =
+                named.as_deref().is_none_or(|fields| fields == format!("metadata.name={}", key.name));
+            key.plural == target.kind.plural && here && is_named && selects(selector.as_deref(), object)
         };
         let (revision, items): (u64, Vec<Value>) = if let Some(revision) = stale {
             let old = objects.at(revision).into_iter().filter(|(key, object)| fits(key, object));

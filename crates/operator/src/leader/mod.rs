@@ -1,13 +1,18 @@
 //! LEADERSHIP: who may act. A Lease cannot fence etcd, so the gate asks [`Leadership`] before each write, by the monotonic clock.
 
 mod elector;
+mod older;
+mod rivals;
 mod step;
 
 use std::time::Duration;
 
+use api::scope::Scope;
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use tokio::{sync::watch, time::Instant};
 
 pub use elector::Elector;
+pub use rivals::Rivals;
 pub use step::{Next, Record, View};
 
 /// For how long the others leave a silent holder in place.
@@ -16,8 +21,62 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the Lease is looked at, or renewed.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// The Lease's name.
-pub const LEASE_NAME: &str = "etcd-operator";
+/// The Lease of who looks after one namespace. Older releases had this one name for both scopes (`older.rs`).
+pub const LEASE_NAMESPACED: &str = "etcd-operator";
+/// The Lease of who looks after all namespaces.
+pub const LEASE_CLUSTER_WIDE: &str = "etcd-operator-cluster-wide";
+
+/// The Lease of the operators of this scope. A namespaced and a cluster-wide one look after different resources: in one namespace, neither
+/// waits for the other.
+#[must_use]
+pub const fn lease_name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => LEASE_NAMESPACED,
+        Scope::ClusterWide => LEASE_CLUSTER_WIDE,
+    }
+}
+
+/// Who runs, for what.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What it is called in the Lease.
+    pub identity: String,
+    /// Which resources it would look after.
+    pub scope: Scope,
+    /// What the Lease belongs to while it is held, so that it goes when the operator is uninstalled.
+    pub owner: Option<OwnerReference>,
+}
+
+impl Candidate {
+    /// Under the name of its pod; with a random part, because a pod's name can come twice, and its scope, which older releases do not have.
+    #[must_use]
+    pub fn new(pod: &str, scope: Scope, owner: Option<OwnerReference>) -> Self {
+        let identity = format!("{pod}_{:016x}_{}", rand::random::<u64>(), word(scope));
+        Self { identity, scope, owner }
+    }
+}
+
+const fn word(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => "namespaced",
+        Scope::ClusterWide => "cluster-wide",
+    }
+}
+
+/// Whether a holder of the Lease is of an older release: it does not say of which scope it is.
+fn is_older(holder: &str) -> bool {
+    let last = holder.rsplit('_').next();
+    ![Scope::Namespaced, Scope::ClusterWide].into_iter().any(|scope| last == Some(word(scope)))
+}
+
+fn record_of(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    Record {
+        holder: spec.holder_identity,
+        transitions: spec.lease_transitions.unwrap_or(0),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
 
 /// Whether this process leads, and since when that is certain. All clones are one.
 #[derive(Clone, Debug)]
@@ -112,6 +171,16 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_scope_has_a_lease_of_its_own_and_its_holder_says_of_which_scope_it_is() {
+        assert_ne!(lease_name(Scope::Namespaced), lease_name(Scope::ClusterWide));
+        for scope in [Scope::Namespaced, Scope::ClusterWide] {
+            let candidate = Candidate::new("etcd-operator-7d9", scope, None);
+            assert!(candidate.identity.starts_with("etcd-operator-7d9_") && !is_older(&candidate.identity));
+        }
+        assert!(is_older("etcd-operator-7d9_0123456789abcdef"));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn leading_ends_by_itself_when_nobody_renews() {

@@ -61,12 +61,19 @@ impl View {
         }
     }
 
+    /// Who else holds it, as far as can be told: who was silent for the whole duration does not.
+    #[must_use]
+    pub fn other(&self, me: &str, now: Instant, duration: Duration) -> Option<&str> {
+        let holder = self.last.as_ref().and_then(|record| record.holder.as_deref());
+        let alive = now.duration_since(self.changed_at) < duration;
+        holder.filter(|holder| alive && *holder != me && !holder.is_empty())
+    }
+
     /// What to do.
     #[must_use]
     pub fn next(&self, me: &str, now: Instant, duration: Duration) -> Next {
         let holder = self.last.as_ref().and_then(|record| record.holder.as_deref());
-        let other = holder.is_some_and(|holder| holder != me && !holder.is_empty());
-        if other && now.duration_since(self.changed_at) < duration {
+        if self.other(me, now, duration).is_some() {
             return Next::Follow;
         }
         if self.missing {

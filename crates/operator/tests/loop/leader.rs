@@ -1,23 +1,27 @@
-//! Two operators and one Lease, on an API server that keeps versions as the real one does.
+//! Two operators and one Lease, or two, on an API server that keeps versions as the real one does.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use crate::fake::{Asked, failure, server};
+use api::scope::Scope;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use operator::{
     gate::Gate,
-    leader::{Elector, LEASE_DURATION, Leadership},
+    health::Health,
+    leader::{Candidate, Elector, LEASE_CLUSTER_WIDE, LEASE_DURATION, LEASE_NAMESPACED, Leadership},
     metrics::Metrics,
 };
 use serde_json::{Value, json};
 use tokio::{sync::oneshot, task::JoinHandle, time::advance};
 
-type Stored = Arc<Mutex<Option<Value>>>;
+/// Leases by name.
+type Stored = Arc<Mutex<BTreeMap<String, Value>>>;
 
 /// What is wrong with the way to the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +36,7 @@ enum Trouble {
 
 type Way = Arc<Mutex<Trouble>>;
 
-/// An API server with room for one Lease.
+/// An API server that has Leases.
 fn lease_server(stored: &Stored, way: &Way) -> Client {
     let (stored, way) = (Arc::clone(stored), Arc::clone(way));
     server(move |asked: &Asked| {
@@ -41,15 +45,15 @@ fn lease_server(stored: &Stored, way: &Way) -> Client {
             return failure(500, "InternalError", "away");
         }
         let mut stored = stored.lock().unwrap();
-        let version = |value: &Option<Value>| {
-            value.as_ref().map(|lease| lease["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
-        };
-        let known = version(&stored);
+        let named = asked.body["metadata"]["name"].as_str().or(asked.path.rsplit('/').next());
+        let name = named.unwrap().to_owned();
+        let version = |lease: &Value| lease["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let known = stored.get(&name).map(version);
         let next = known.as_ref().map_or(1, |version| version.parse::<u32>().unwrap() + 1);
         let mut written = asked.body.clone();
         match (&asked.method, &known) {
-            (&Method::GET, None) => return failure(404, "NotFound", "leases \"etcd-operator\" not found"),
-            (&Method::GET, Some(_)) => return (200, stored.clone().unwrap()),
+            (&Method::GET, None) => return failure(404, "NotFound", "leases not found"),
+            (&Method::GET, Some(_)) => return (200, stored[&name].clone()),
             (&Method::POST, Some(_)) => return failure(409, "AlreadyExists", "there"),
             (&Method::PUT, Some(known)) if asked.body["metadata"]["resourceVersion"] != json!(known) => {
                 return failure(409, "Conflict", "moved");
@@ -57,27 +61,39 @@ fn lease_server(stored: &Stored, way: &Way) -> Client {
             _ => {}
         }
         written["metadata"]["resourceVersion"] = json!(next.to_string());
-        *stored = Some(written.clone());
+        stored.insert(name, written.clone());
         if trouble == Trouble::AnswersLost { failure(500, "InternalError", "lost") } else { (200, written) }
     })
     .0
 }
 
-struct Candidate {
+struct Running {
     leadership: Leadership,
+    health: Arc<Health>,
     way: Way,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-fn run(name: &str, stored: &Stored) -> Candidate {
-    let way = Way::default();
+fn run(name: &str, stored: &Stored) -> Running {
+    start(Candidate { identity: name.to_owned(), scope: Scope::Namespaced, owner: None }, stored)
+}
+
+fn start(candidate: Candidate, stored: &Stored) -> Running {
+    let (way, health) = (Way::default(), Arc::new(Health::default()));
     let api: Api<Lease> = Api::namespaced(lease_server(stored, &way), "n");
     let leadership = Leadership::new(LEASE_DURATION);
     let gate = Gate::new(leadership.clone(), Arc::new(Metrics::new()));
     let (stop, stopped) = oneshot::channel();
-    let elector = Elector::new(api, gate, leadership.clone(), name.to_owned(), None);
-    Candidate { leadership, way, stop, task: tokio::spawn(elector.run(async { drop(stopped.await) })) }
+    let elector = Elector::new(api, gate, leadership.clone(), candidate, Arc::clone(&health));
+    let task = tokio::spawn(elector.run(async { drop(stopped.await) }));
+    Running { leadership, health, way, stop, task }
+}
+
+impl Running {
+    fn leads(&self) -> bool {
+        self.leadership.term().is_some()
+    }
 }
 
 async fn pass(seconds: u64) {
@@ -90,7 +106,11 @@ async fn pass(seconds: u64) {
 }
 
 fn holder(stored: &Stored) -> String {
-    stored.lock().unwrap().as_ref().unwrap()["spec"]["holderIdentity"].as_str().unwrap().to_owned()
+    holder_of(LEASE_NAMESPACED, stored)
+}
+
+fn holder_of(lease: &str, stored: &Stored) -> String {
+    stored.lock().unwrap()[lease]["spec"]["holderIdentity"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +145,7 @@ async fn a_holder_that_dies_is_followed_only_after_the_lease_has_run_out() {
     assert!(second.leadership.term().is_some());
     assert!(first.leadership.term().is_none(), "by its own clock, without hearing of it");
     assert_eq!(holder(&stored), "second");
-    assert_eq!(stored.lock().unwrap().as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+    assert_eq!(stored.lock().unwrap()[LEASE_NAMESPACED]["spec"]["leaseTransitions"], 1);
     drop((first.stop, second.stop));
 }
 
@@ -183,4 +203,84 @@ async fn the_lease_is_given_back_also_if_the_first_answer_is_lost() {
         assert_eq!(holder(&stored), "", "{trouble:?}");
         assert!(first.task.is_finished());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_one_namespace_an_operator_of_each_scope_leads() {
+    let stored = Stored::default();
+    let all = start(Candidate::new("op-1", Scope::ClusterWide, None), &stored);
+    let one = start(Candidate::new("op-2", Scope::Namespaced, None), &stored);
+    let standby = start(Candidate::new("op-3", Scope::ClusterWide, None), &stored);
+    pass(1).await;
+    for _ in 0..30 {
+        pass(1).await;
+        assert!(all.leads() && one.leads() && !standby.leads());
+    }
+    assert_eq!(holder_of(LEASE_CLUSTER_WIDE, &stored).split('_').next(), Some("op-1"));
+    assert_eq!(holder_of(LEASE_NAMESPACED, &stored).split('_').next(), Some("op-2"));
+    assert!(all.health.ready().1.contains("Lease: this process leads"));
+    let waits = standby.health.ready().1;
+    assert!(waits.contains("stands by for op-1_"), "{waits}");
+    drop((all.stop, one.stop, standby.stop));
+}
+
+/// As releases had it that knew one Lease for both scopes.
+fn of_an_older_release(stored: &Stored) -> Running {
+    run("old_0123456789abcdef", stored)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_wide_operator_waits_for_a_leader_of_an_older_release_and_says_so() {
+    for gives_back in [true, false] {
+        let stored = Stored::default();
+        let old = of_an_older_release(&stored);
+        pass(1).await;
+        let new = start(Candidate::new("new", Scope::ClusterWide, None), &stored);
+        for _ in 0..40 {
+            pass(1).await;
+            assert!(old.leads() && !new.leads());
+        }
+        let waits = new.health.ready().1;
+        assert!(waits.contains("stands by for old_") && waits.contains("older release"), "{waits}");
+        if gives_back {
+            old.stop.send(()).unwrap();
+            pass(3).await;
+        } else {
+            old.task.abort();
+            pass(12).await;
+            assert!(!new.leads(), "it may only be silent");
+            pass(6).await;
+        }
+        assert!(new.leads(), "{gives_back}");
+        assert!(new.health.ready().1.contains("Lease: this process leads"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_wide_operator_makes_way_for_one_of_an_older_release_and_then_begins_another_time_of_leading()
+ {
+    let stored = Stored::default();
+    let new = start(Candidate::new("new", Scope::ClusterWide, None), &stored);
+    pass(5).await;
+    assert_eq!(new.leadership.term(), Some(1));
+    let old = of_an_older_release(&stored);
+    pass(3).await;
+    assert!(old.leads() && !new.leads());
+    old.stop.send(()).unwrap();
+    pass(3).await;
+    assert_eq!(new.leadership.term(), Some(2), "somebody else has led");
+    drop(new.stop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_begins_to_lead_over_all_namespaces_who_cannot_read_the_lease_of_older_releases() {
+    let stored = Stored::default();
+    let new = start(Candidate::new("new", Scope::ClusterWide, None), &stored);
+    *new.way.lock().unwrap() = Trouble::Away;
+    pass(5).await;
+    assert!(!new.leads());
+    *new.way.lock().unwrap() = Trouble::None;
+    pass(3).await;
+    assert!(new.leads());
+    drop(new.stop);
 }

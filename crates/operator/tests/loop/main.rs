@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed")]
 
 mod act;
+mod crds;
 mod fake;
 mod identity;
 mod kinds;
