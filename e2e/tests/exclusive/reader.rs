@@ -24,6 +24,8 @@ use tokio::{
     time::{Duration, Instant, sleep, timeout},
 };
 
+/// What the client's shell says when it waits for a line.
+const PROMPT: &str = "# ";
 /// After so long without a word, a person types it again: etcdctl gives up after five seconds, which a busy etcd may need.
 const TYPED_AGAIN: Duration = Duration::from_secs(20);
 
@@ -155,7 +157,7 @@ impl Reader {
             // kubectl says how to get a prompt that was printed before it was attached: by pressing enter.
             client.see("If you don't see a command prompt, try pressing enter.", SOON).await?;
             client.type_line("").await?;
-            client.see("# ", SOON).await?;
+            client.see(PROMPT, SOON).await?;
             // A busy kubelet may not let it attach yet. Then it shows the log, and nobody hears what is typed.
             client.type_line("echo it-hears-$((1+1))").await?;
             if client.see("it-hears-2", TYPED_AGAIN).await.is_ok() {
@@ -179,7 +181,8 @@ async fn at_client(mut client: Terminal, typed: &[String], prints: &[String]) ->
         }
         while let Err(difference) = printed(prints, &output) {
             match client.see("\n", TYPED_AGAIN).await {
-                Ok(line) => output += &line.replace('\r', ""),
+                // What was typed ahead is echoed at once, and each answer then stands behind the prompts of the shell.
+                Ok(line) => output += line.replace('\r', "").trim_start_matches(PROMPT),
                 Err(TerminalError::Deadline { .. }) if Instant::now() < end => continue 'typing,
                 Err(error) => return Err(error).context(difference),
             }
