@@ -35,7 +35,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     if Places::named().is_none() {
         heading("A Kubernetes with three nodes");
         // Not from here: what a machine's first process is made of is the testbed's own binary.
-        let etcd = EtcdVersion::DEFAULT.to_string();
+        let etcd = [EtcdVersion::DEFAULT, EtcdVersion::V3_7].map(|version| version.to_string()).join(",");
         let up = tokio::process::Command::from(test::testbed(&["up", "--etcd", &etcd])).status().await?;
         ensure!(up.success(), "there is no Kubernetes to show it on");
     }
@@ -54,9 +54,15 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     let applied = Instant::now();
     apply(&cluster, RESOURCE).await?;
     members_ready(&cluster, applied, 3, None).await?;
+    // After an earlier demo it runs a later version, and goes down again first.
+    wait_until_ready(&cluster).await?;
     what_there_is(&cluster).await?;
     client(&cluster).await?;
+    let load = Load::default().start(&cluster, NAMESPACE, CLUSTER).await?;
     grow_and_heal(&cluster).await?;
+    upgrade(&cluster).await?;
+    // An error here is a write that was acknowledged and is gone, or an answer that cannot be.
+    println!("the client's history is in order: {}", load.finish().await?);
     closing(begun, &cluster.places().kubectl);
     Ok(())
 }
@@ -120,7 +126,6 @@ async fn kubectl(cluster: &Cluster, arguments: &[&str]) -> anyhow::Result<()> {
 /// A fourth member, and one that is lost and replaced, while somebody writes and reads all the time.
 async fn grow_and_heal(cluster: &Cluster) -> anyhow::Result<()> {
     heading("A fourth member, while a client writes and reads");
-    let load = Load::default().start(cluster, NAMESPACE, CLUSTER).await?;
     let since = Instant::now();
     kubectl(cluster, &["scale", &format!("etcdcluster/{CLUSTER}"), "--replicas=4"]).await?;
     members_ready(cluster, since, 4, None).await?;
@@ -132,9 +137,23 @@ async fn grow_and_heal(cluster: &Cluster) -> anyhow::Result<()> {
     let since = Instant::now();
     kubectl(cluster, &["delete", "pod", &victim, "--wait=false"]).await?;
     members_ready(cluster, since, 4, Some(&victim)).await?;
-    // An error here is a write that was acknowledged and is gone, or an answer that cannot be.
-    println!("the client's history is in order: {}", load.finish().await?);
+    Ok(())
+}
+
+/// The book's way to another version: one patch, and the members follow one after another on their own data.
+async fn upgrade(cluster: &Cluster) -> anyhow::Result<()> {
+    heading("An upgrade, while the client goes on");
+    let patch = format!(r#"[{{"op": "replace", "path": "/spec/version", "value": {}}}]"#, EtcdVersion::V3_7);
+    kubectl(cluster, &["patch", "etcdcluster", CLUSTER, "--type=json", "-p", &patch]).await?;
+    wait_until_ready(cluster).await?;
+    kubectl(cluster, &["get", "etcdcluster", CLUSTER]).await?;
     kubectl(cluster, &["get", "events", "--field-selector", "involvedObject.kind=EtcdCluster"]).await
+}
+
+/// Waits until all that the spec asks for is carried out.
+async fn wait_until_ready(cluster: &Cluster) -> anyhow::Result<()> {
+    let resource = format!("etcdcluster/{CLUSTER}");
+    kubectl(cluster, &["wait", "--for=condition=Ready", &resource, "--timeout=10m"]).await
 }
 
 /// How far a member's pod is, in the words of `kubectl get pods` as far as it has some.
@@ -188,7 +207,7 @@ async fn client(cluster: &Cluster) -> anyhow::Result<()> {
 
 fn closing(begun: Instant, kubectl: &Path) {
     println!(
-        "\nfoo was read back as bar, a member joined and one was replaced: {} after the demo began. It is all still running. Next:",
+        "\nfoo was read back as bar, a member joined, one was replaced, and all were upgraded: {} after the demo began. It is all still running. Next:",
         took(begun)
     );
     println!("  export KUBECONFIG=$(make -s kubeconfig)");
