@@ -12,7 +12,7 @@ mod memory;
 mod ours;
 mod stats;
 
-use std::{num::ParseIntError, str::FromStr, time::Duration};
+use std::{num::ParseIntError, process::ExitCode, str::FromStr, time::Duration};
 
 use anyhow::Context;
 use testbed::kit::{Cluster, TestCase, TestNamespace, operator};
@@ -27,7 +27,17 @@ const CLUSTERS: usize = 50;
 const LOOK: Duration = Duration::from_secs(1);
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    match measure().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure() -> anyhow::Result<()> {
     let (runs, clusters) = (number("RUNS", RUNS)?, number("CLUSTERS", CLUSTERS)?);
     let cluster = Cluster::connect().await?;
     let conditions = Conditions::now(&cluster).await?;

@@ -8,6 +8,8 @@ mod proof;
 mod report;
 mod test;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -41,8 +43,19 @@ enum Verb {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A sentence with its causes: sixty frames of a runtime, wherever RUST_BACKTRACE is set, would bury it.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> anyhow::Result<()> {
+    match verb {
         Verb::Test => test::run(),
         Verb::Image => image::run(),
         Verb::Deploy => in_runtime(deploy::deploy()),

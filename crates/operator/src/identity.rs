@@ -56,10 +56,10 @@ impl Identity {
     pub async fn find(flags: &Flags, client: &Client) -> Result<Self, IdentityError> {
         let set = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
         let namespace = set(&flags.namespace).unwrap_or_else(|| client.default_namespace().to_owned());
-        let image = set(&flags.launcher_image);
+        let (image, member_user) = (set(&flags.launcher_image), flags.member_user);
         let Some(name) = set(&flags.pod_name) else {
             let launcher_image = image.ok_or(IdentityError::NoImage)?;
-            let operator = OperatorIdentity { launcher_image };
+            let operator = OperatorIdentity { launcher_image, member_user };
             return Ok(Self { namespace, name: hostname(), owner: None, operator });
         };
         let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -70,7 +70,7 @@ impl Identity {
             (Err(message), None) => return Err(IdentityError::Pod { namespace, name, message }),
         };
         let launcher_image = image.or(own_image).ok_or(IdentityError::NoImage)?;
-        Ok(Self { namespace, name, owner, operator: OperatorIdentity { launcher_image } })
+        Ok(Self { namespace, name, owner, operator: OperatorIdentity { launcher_image, member_user } })
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod act;
 pub mod busy;
+pub mod classic;
 pub mod clients;
 pub mod clock;
 pub mod crds;

@@ -1,10 +1,14 @@
 //! REPORT, for machines: what the operator counts, with words that people understand.
 
+mod classic;
+
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+
+use self::classic::Classic;
 
 /// A call to the Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -86,6 +90,10 @@ pub struct ClusterFigures {
     pub available: bool,
     /// What is waited for.
     pub waiting: Vec<&'static str>,
+    /// The generation of the spec.
+    pub generation: i64,
+    /// Whether its phase is Failed.
+    pub failed: bool,
 }
 
 /// Everything that is counted.
@@ -104,6 +112,7 @@ pub struct Metrics {
     available: Family<ClusterLabels, Gauge>,
     leader: Gauge,
     other_leaders: Gauge,
+    classic: Classic,
 }
 
 impl Default for Metrics {
@@ -132,10 +141,12 @@ impl Metrics {
             available: Family::default(),
             leader: Gauge::default(),
             other_leaders: Gauge::default(),
+            classic: Classic::default(),
         };
         metrics.register_loop();
         metrics.register_clusters();
         metrics.register_members();
+        metrics.classic.register(&mut metrics.registry);
         metrics
     }
 
@@ -216,8 +227,9 @@ impl Metrics {
         );
     }
 
-    /// Counts a round.
-    pub fn round(&self, outcome: &'static str, seconds: f64) {
+    /// Counts a round of the cluster of this name.
+    pub fn round(&self, cluster: &str, outcome: &'static str, seconds: f64) {
+        self.classic.round(cluster, outcome, seconds);
         self.rounds.get_or_create(&OutcomeLabels { outcome }).inc();
         self.seconds.observe(seconds);
     }
@@ -244,6 +256,7 @@ impl Metrics {
 
     /// Says how a cluster is; `before` is what was last said of it.
     pub fn cluster(&self, labels: &ClusterLabels, before: Option<&ClusterFigures>, now: &ClusterFigures) {
+        self.classic.cluster(labels, now);
         match now.wanted {
             Some(wanted) => _ = self.wanted.get_or_create(labels).set(wanted),
             None => _ = self.wanted.remove(labels),
@@ -278,8 +291,9 @@ impl Metrics {
         self.changes.get_or_create(&changed(labels, change)).inc();
     }
 
-    /// Forgets a cluster that is gone.
-    pub fn forget(&self, labels: &ClusterLabels, last: &ClusterFigures) {
+    /// Forgets a cluster that is gone, or that another operator tells of.
+    pub fn forget(&self, labels: &ClusterLabels, last: &ClusterFigures, gone: bool) {
+        self.classic.forget(labels, gone);
         self.wanted.remove(labels);
         self.ready.remove(labels);
         self.voters.remove(labels);
@@ -326,6 +340,7 @@ mod tests {
             listed: None,
             available: false,
             waiting: vec!["Forming"],
+            ..Default::default()
         };
         metrics.cluster(&labels, None, &forming);
         assert!(metrics.text().contains(r#"cluster_waiting{namespace="n",cluster="c",reason="Forming"} 1"#));
@@ -336,6 +351,7 @@ mod tests {
             listed: Some((3, 1)),
             available: true,
             waiting: vec![],
+            ..Default::default()
         };
         metrics.cluster(&labels, Some(&forming), &well);
         assert!(!metrics.text().contains("Forming"));
@@ -352,14 +368,14 @@ mod tests {
         }
         metrics.cluster(&labels, Some(&well), &forming);
         assert!(!metrics.text().contains("cluster_voters{"), "the quorum is lost");
-        metrics.forget(&labels, &forming);
+        metrics.forget(&labels, &forming, true);
         assert!(!metrics.text().contains(r#"cluster="c""#));
     }
 
     #[test]
     fn every_metric_says_what_it_is() {
         let metrics = Metrics::new();
-        metrics.round("settled", 0.1);
+        metrics.round("c", "settled", 0.1);
         metrics.step("LatchBirth");
         metrics.call("write", "CreatePod", "done");
         let labels = ClusterLabels { namespace: "n".to_owned(), cluster: "c".to_owned() };

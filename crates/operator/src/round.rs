@@ -95,7 +95,7 @@ impl Context {
             let begun = Instant::now();
             let (ended, outcome) =
                 self.one(key, term, &mut memory, version.filter(|_| !touched)).instrument(span).await;
-            self.metrics.round(outcome, begun.elapsed().as_secs_f64());
+            self.metrics.round(&key.name, outcome, begun.elapsed().as_secs_f64());
             match ended {
                 Ended::Settled(wait) => return Some(wait),
                 Ended::Again if memory.stumbles < PATIENCE => {}
@@ -278,6 +278,8 @@ impl Context {
                 listed: None,
                 available: false,
                 waiting: vec![waiting.as_str()],
+                generation: resource.metadata.generation.unwrap_or_default(),
+                failed: is_failed(&report.status),
             };
             self.tell(key, figures, memory);
         }
@@ -307,6 +309,8 @@ impl Context {
             listed: listed(&observation.observed),
             available: available.is_some_and(|condition| condition.status == "True"),
             waiting: plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect(),
+            generation: observation.resource.metadata.generation.unwrap_or_default(),
+            failed: is_failed(status),
         };
         if let Some(waiting) = plan.waiting.first().filter(|_| memory.figures.as_ref() != Some(&figures)) {
             info!(reason = waiting.reason.as_str(), sentence = %waiting.reason, "waiting");
@@ -321,7 +325,7 @@ impl Context {
 
     /// Begins anew with a cluster whose round has panicked: what was remembered may be half of something. When to look again.
     pub async fn recover(&self, key: &Key) -> Duration {
-        self.metrics.round("panicked", 0.0);
+        self.metrics.round(&key.name, "panicked", 0.0);
         self.memories.of(key).memory.lock().await.forget();
         BACKOFF.1
     }
@@ -330,7 +334,7 @@ impl Context {
     pub async fn follow(&self) {
         for (key, slot) in self.memories.all() {
             if let Some(figures) = slot.memory.lock().await.figures.take() {
-                self.metrics.forget(&labels(&key), &figures);
+                self.metrics.forget(&labels(&key), &figures, false);
             }
         }
     }
@@ -339,7 +343,7 @@ impl Context {
     pub async fn forget(&self, exists: impl Fn(&Key) -> bool) {
         for (key, slot) in self.memories.keep(exists) {
             if let Some(figures) = &slot.memory.lock().await.figures {
-                self.metrics.forget(&labels(&key), figures);
+                self.metrics.forget(&labels(&key), figures, true);
             }
         }
     }
@@ -391,6 +395,10 @@ fn failed(memory: &mut Memory, error: &ObserveError) -> Ended {
 /// How many members serve.
 fn ready(status: &EtcdClusterStatus) -> i64 {
     count(status.members.as_ref().and_then(|members| members.ready.as_ref()).map_or(0, Vec::len))
+}
+
+fn is_failed(status: &EtcdClusterStatus) -> bool {
+    status.phase.as_deref() == Some("Failed")
 }
 
 /// How long nothing has to be done after this plan, unless something happens.

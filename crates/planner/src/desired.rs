@@ -1,6 +1,6 @@
 //! What is wanted: a resource, checked and in our own words. Whoever holds a [`Desired`] can make every object of the cluster.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use api::{Bootstrap, EtcdCluster, PodPolicy, Reason, not_yet, not_yet::Unhonoured, validate};
 use launch::{ClientUrl, EtcdVersion, InvalidMember, MemberName, PeerUrl, Scheme};
@@ -12,6 +12,51 @@ use crate::{attempt::Attempt, inputs::Inputs, view::MAX_SIZE};
 pub struct OperatorIdentity {
     /// The image with the launcher in it, for the members' init containers.
     pub launcher_image: String,
+    /// Whom members run as, where the spec says nothing.
+    pub member_user: MemberUser,
+}
+
+/// Whom members run as, where the spec says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberUser {
+    /// This user and group.
+    Fixed(i64),
+    /// Whomever the platform chooses: `OpenShift` gives each namespace users of its own, and refuses all others.
+    Platform,
+}
+
+impl Default for MemberUser {
+    /// The images' own user is root, which restricted namespaces refuse; the classic operator ran members under this one.
+    fn default() -> Self {
+        Self::Fixed(9000)
+    }
+}
+
+impl fmt::Display for MemberUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(user) => user.fmt(f),
+            Self::Platform => f.write_str("none"),
+        }
+    }
+}
+
+/// What is no member's user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be a number from 1 to 2147483647, or none")]
+pub struct InvalidMemberUser;
+
+impl FromStr for MemberUser {
+    type Err = InvalidMemberUser;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self::Platform);
+        }
+        // Kubernetes takes no more than 31 bits.
+        let user: i32 = text.parse().map_err(|_| InvalidMemberUser)?;
+        if user > 0 { Ok(Self::Fixed(i64::from(user))) } else { Err(InvalidMemberUser) }
+    }
 }
 
 /// Something that is wrong with a resource.
@@ -74,6 +119,8 @@ pub struct Desired {
     /// What is wrong with the spec. In place of each field named here stands what the cluster goes on with, so that a cluster that has
     /// formed can be kept up: a problem in one field is no reason to leave a lost member unreplaced. Nothing is started from such a spec.
     pub problems: Vec<Problem>,
+    /// Whom members run as, where the spec says nothing.
+    pub member_user: MemberUser,
 }
 
 impl Desired {
@@ -117,6 +164,7 @@ impl Desired {
             name,
             pod,
             problems,
+            member_user: operator.member_user,
         };
         if let Some(problem) = desired.unaddressable() {
             desired.problems.push(problem);
@@ -285,7 +333,8 @@ mod tests {
                 ready: Some("2/5".to_owned()),
                 ..Default::default()
             });
-            let operator = OperatorIdentity { launcher_image: "l".to_owned() };
+            let operator =
+                OperatorIdentity { launcher_image: "l".to_owned(), member_user: MemberUser::default() };
             Desired::from_resource(&resource, &operator).unwrap()
         };
         let table = [

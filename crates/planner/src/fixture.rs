@@ -11,7 +11,7 @@ use api::{Birth, EtcdCluster, EtcdClusterStatus};
 use launch::{Intent, LaunchOrder, MemberName};
 
 use crate::{
-    Answer, Attempt, ClusterId, ContainerState, Desired, Ended, ListedMember, MemberId, Observed,
+    Answer, Attempt, ClusterId, ContainerState, Desired, Ended, ListedMember, MemberId, MemberUser, Observed,
     OperatorIdentity, OrderSeen, PodPhase, Problem, Readiness, SeenBudget, SeenContainer, SeenMember,
     SeenPod, SeenResource, SeenService, manifest,
 };
@@ -34,7 +34,10 @@ pub(crate) fn resource(spec: &str) -> EtcdCluster {
 }
 
 pub(crate) fn desired_of(spec: &str) -> Result<Desired, Vec<Problem>> {
-    let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+    let operator = OperatorIdentity {
+        launcher_image: "registry.example/etcd-operator:1".to_owned(),
+        member_user: MemberUser::default(),
+    };
     Desired::from_resource(&resource(spec), &operator)
 }
 

@@ -30,7 +30,7 @@ mod waiting;
 mod fixture;
 
 pub use attempt::Attempt;
-pub use desired::{Desired, OperatorIdentity, Problem};
+pub use desired::{Desired, InvalidMemberUser, MemberUser, OperatorIdentity, Problem};
 pub use effect::{
     Basis, Deadline, Effect, JOINS, MemberChange, POD_DELETION, POD_IMAGE, POD_METADATA, SeenList,
 };

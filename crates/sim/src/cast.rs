@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt};
 
 use api::Birth;
 use launch::{ClusterToken, MemberName};
-use planner::{Attempt, ClusterId, Desired, MemberId, OperatorIdentity, Problem};
+use planner::{Attempt, ClusterId, Desired, MemberId, MemberUser, OperatorIdentity, Problem};
 
 /// How many members the cluster has.
 pub const SIZE: u8 = 3;
@@ -163,7 +163,10 @@ pub(crate) struct Cast {
 impl Cast {
     pub(crate) fn new(room: u8) -> Result<Self, CastError> {
         let resource: api::EtcdCluster = serde_json::from_str(RESOURCE)?;
-        let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+        let operator = OperatorIdentity {
+            launcher_image: "registry.example/etcd-operator:1".to_owned(),
+            member_user: MemberUser::default(),
+        };
         let wanted = Desired::from_resource(&resource, &operator).map_err(|problems| {
             CastError::Refused(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         })?;

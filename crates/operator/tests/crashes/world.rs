@@ -28,7 +28,7 @@ use operator::{
     run::Operator,
     watch::{Stop, shared},
 };
-use planner::{OperatorIdentity, Timestamp};
+use planner::{MemberUser, OperatorIdentity, Timestamp};
 use serde_json::{Value, json};
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -150,7 +150,10 @@ impl World {
                     namespace: settings.namespace.to_owned(),
                     name: "etcd-operator".to_owned(),
                     owner: settings.owner,
-                    operator: OperatorIdentity { launcher_image: "l:1".to_owned() },
+                    operator: OperatorIdentity {
+                        launcher_image: "l:1".to_owned(),
+                        member_user: MemberUser::default(),
+                    },
                 },
                 scope: settings.scope,
                 create_crd: false,

@@ -22,7 +22,7 @@ use operator::{
     round::Context,
     watch::{self, Where},
 };
-use planner::OperatorIdentity;
+use planner::{MemberUser, OperatorIdentity};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -38,7 +38,7 @@ fn context(client: &kube::Client) -> Arc<Context> {
         leadership,
         busy: Busy::default(),
         scope: Scope::Namespaced,
-        operator: OperatorIdentity { launcher_image: "l:1".to_owned() },
+        operator: OperatorIdentity { launcher_image: "l:1".to_owned(), member_user: MemberUser::default() },
         memories: Memories::default(),
         observer: Observer::new(client.clone(), Arc::clone(&metrics), Connect::default(), Clock::default()),
         clock: Clock::default(),

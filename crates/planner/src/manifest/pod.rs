@@ -80,7 +80,7 @@ fn spec(desired: &Desired, attempt: &Attempt, member: &MemberName, version: Etcd
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        security_context: Some(security::of_pod(policy)),
+        security_context: Some(security::of_pod(policy, desired.member_user)),
         node_selector: policy.node_selector.clone().filter(|selector| !selector.is_empty()),
         affinity: policy.affinity_for(&desired.name),
         tolerations: Some(tolerations(policy.tolerations.as_deref().unwrap_or_default())),

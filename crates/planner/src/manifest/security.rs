@@ -3,20 +3,22 @@
 use api::PodPolicy;
 use k8s_openapi::api::core::v1::{Capabilities, PodSecurityContext, SeccompProfile, SecurityContext};
 
-/// The user of all containers. The images' own is root, which restricted namespaces refuse; the classic operator ran members
-/// under this one.
-const USER: i64 = 9000;
+use crate::desired::MemberUser;
 
 /// The pod's context: what the user asked for, and ours where nothing was asked.
-pub(super) fn of_pod(policy: &PodPolicy) -> PodSecurityContext {
+pub(super) fn of_pod(policy: &PodPolicy, member_user: MemberUser) -> PodSecurityContext {
     let asked = policy.security_context.clone().unwrap_or_default();
-    let user = asked.run_as_user.unwrap_or(USER);
+    let ours = match member_user {
+        MemberUser::Fixed(user) => Some(user),
+        MemberUser::Platform => None,
+    };
+    let user = asked.run_as_user.or(ours);
     PodSecurityContext {
-        run_as_user: Some(user),
-        run_as_group: asked.run_as_group.or(Some(user)),
+        run_as_user: user,
+        run_as_group: asked.run_as_group.or(user),
         // Who asks for root gets it, or an error from the namespace; the two together would never start.
-        run_as_non_root: asked.run_as_non_root.or(Some(user != 0)),
-        fs_group: asked.fs_group.or(Some(user)),
+        run_as_non_root: asked.run_as_non_root.or(Some(user != Some(0))),
+        fs_group: asked.fs_group.or(user),
         fs_group_change_policy: asked
             .fs_group_change_policy
             .clone()
@@ -45,14 +47,31 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_wins_and_the_rest_stays_restricted() {
-        let policy = |context| PodPolicy { security_context: Some(context), ..Default::default() };
-        let asked = of_pod(&policy(PodSecurityContext { run_as_user: Some(1000), ..Default::default() }));
+        let of = |user| {
+            let context = PodSecurityContext { run_as_user: Some(user), ..Default::default() };
+            let policy = PodPolicy { security_context: Some(context), ..Default::default() };
+            of_pod(&policy, MemberUser::default())
+        };
+        let asked = of(1000);
         assert_eq!(
             (asked.run_as_user, asked.fs_group, asked.run_as_non_root),
             (Some(1000), Some(1000), Some(true))
         );
         assert_eq!(asked.seccomp_profile.unwrap().type_, "RuntimeDefault");
-        let root = of_pod(&policy(PodSecurityContext { run_as_user: Some(0), ..Default::default() }));
-        assert_eq!(root.run_as_non_root, Some(false));
+        assert_eq!(of(0).run_as_non_root, Some(false));
+    }
+
+    #[test]
+    fn where_the_platform_chooses_the_user_nothing_is_fixed_but_what_was_asked_for() {
+        let users =
+            |context: &PodSecurityContext| (context.run_as_user, context.run_as_group, context.fs_group);
+        let left = of_pod(&PodPolicy::default(), MemberUser::Platform);
+        assert_eq!((users(&left), left.run_as_non_root), ((None, None, None), Some(true)));
+        assert_eq!(left.seccomp_profile.unwrap().type_, "RuntimeDefault");
+        let context = PodSecurityContext { fs_group: Some(7), ..Default::default() };
+        let policy = PodPolicy { security_context: Some(context), ..Default::default() };
+        assert_eq!(users(&of_pod(&policy, MemberUser::Platform)), (None, None, Some(7)));
+        let fixed = of_pod(&PodPolicy::default(), MemberUser::Fixed(9000));
+        assert_eq!(users(&fixed), (Some(9000), Some(9000), Some(9000)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::Birth;
 use launch::{LaunchOrder, MemberName};
-use planner::{Attempt, ClusterId, Desired, MemberId, OperatorIdentity, Problem};
+use planner::{Attempt, ClusterId, Desired, MemberId, MemberUser, OperatorIdentity, Problem};
 
 use super::state::{FOUNDERS, NAMES, SlotId};
 use crate::cast::CastError;
@@ -135,7 +135,10 @@ fn desired(size: u8, bootstrap: &str, version: &str) -> Result<Desired, CastErro
         "metadata": {"name": "example", "namespace": "default", "uid": "uid-1", "resourceVersion": "seen", "generation": 1},
         "spec": {"size": size, "bootstrap": bootstrap, "version": version},
     }))?;
-    let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+    let operator = OperatorIdentity {
+        launcher_image: "registry.example/etcd-operator:1".to_owned(),
+        member_user: MemberUser::default(),
+    };
     Desired::from_resource(&resource, &operator).map_err(|problems| {
         CastError::Refused(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })
