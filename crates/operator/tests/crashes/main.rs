@@ -15,6 +15,7 @@ mod judge;
 mod leaders;
 mod learners;
 mod many;
+mod repaired;
 mod restless;
 mod scope;
 mod workflow;

@@ -39,13 +39,13 @@ pub fn peer_service(desired: &Desired, attempt: &Attempt) -> Service {
     service(desired, &names::peer_service(&desired.name), "peer-service", spec)
 }
 
-/// The Service for clients.
+/// The Service for clients. Its type is not said: Kubernetes begins with `ClusterIP`, and where a person chose another one, as for clients
+/// from outside, that stays through every repair.
 #[must_use]
 pub fn client_service(desired: &Desired, formed: Option<&Attempt>) -> Service {
     let spec = ServiceSpec {
         ports: Some(vec![port("client", CLIENT_PORT)]),
         selector: Some(client_selector(&desired.name, formed)).filter(|selector| !selector.is_empty()),
-        type_: Some("ClusterIP".to_owned()),
         ..Default::default()
     };
     service(desired, &names::client_service(&desired.name), "client-service", spec)
