@@ -19,10 +19,9 @@ pub(crate) async fn deploy() -> anyhow::Result<()> {
     let cluster = Cluster::connect().await?;
     push_image().await?;
     let manifest = image::repository()?.join(INSTALL);
-    println!(
-        "{}",
-        cluster.kubectl(&["apply", "--server-side", "-f", &manifest.to_string_lossy()]).await?.success()?
-    );
+    // Who followed a tutorial here made some of this with `kubectl create`, and that stays its owner until somebody takes it over.
+    let arguments = ["apply", "--server-side", "--force-conflicts", "-f", &manifest.to_string_lossy()];
+    println!("{}", cluster.kubectl(&arguments).await?.success()?);
     // The same tag may name another image than a moment ago, and the nodes have forgotten that one.
     println!("{}", cluster.kubectl(&["rollout", "restart", "deployment/etcd-operator"]).await?.success()?);
     Ok(operator::available_in(&cluster, "default").await?)

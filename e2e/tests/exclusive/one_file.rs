@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, ensure};
 use api::EtcdCluster;
-use e2e::{SOON, etcd_cluster, is_running, repository, until_it_succeeds};
+use e2e::{SOON, etcd_cluster, file, is_running, repository, until_it_succeeds};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use testbed::kit::{Cluster, check, operator::available_in, wait_for, wait_for_all};
@@ -25,8 +25,15 @@ async fn one_file_installs_everything_that_is_needed() -> anyhow::Result<()> {
 }
 
 async fn show(cluster: &Cluster) -> anyhow::Result<()> {
-    let file = repository().join("deploy/install.yaml").display().to_string();
-    cluster.kubectl(&["-n", "default", "apply", "--server-side", "-f", &file]).await?.success()?;
+    // Somebody followed an article before: what they created is theirs until it is taken over. It need not run, it would have no rights.
+    let theirs = file("example/deployment.yaml")?.replace("replicas: 1", "replicas: 0");
+    let create = ["-n", "default", "create", "-f", "-"];
+    cluster.kubectl_with(&create, theirs.as_bytes(), SOON).await?.success()?;
+    let path = repository().join("deploy/install.yaml").display().to_string();
+    let install = ["-n", "default", "apply", "--server-side", "-f", &path];
+    let refused = cluster.kubectl(&install).await?;
+    ensure!(refused.success().is_err(), "nothing was in the way");
+    cluster.kubectl(&[&install[..], &["--force-conflicts"]].concat()).await?.success()?;
     available_in(cluster, "default").await?;
     let resource = etcd_cluster(CLUSTER, 1, "3.6.14");
     cluster
