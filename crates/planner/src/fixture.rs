@@ -43,7 +43,10 @@ pub(crate) fn desired_of(spec: &str) -> Result<Desired, Vec<Problem>> {
 
 /// What a resource asks for whose status says this.
 pub(crate) fn desired_with_status(spec: &str, status: &str) -> Result<Desired, Vec<Problem>> {
-    let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+    let operator = OperatorIdentity {
+        launcher_image: "registry.example/etcd-operator:1".to_owned(),
+        member_user: MemberUser::default(),
+    };
     let status = Some(serde_json::from_str(status).unwrap());
     Desired::from_resource(&EtcdCluster { status, ..resource(spec) }, &operator)
 }
