@@ -12,6 +12,8 @@ pub const CLUSTERS: &str = "EtcdCluster";
 pub const CRDS: &str = "CRDs";
 /// Who leads.
 pub const LEASE: &str = "Lease";
+/// Which Kubernetes this is, where it is too old.
+pub const KUBERNETES: &str = "Kubernetes";
 /// Who else leads over the same resources.
 pub const RIVALS: &str = "Other operators";
 

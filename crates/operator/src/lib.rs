@@ -16,6 +16,7 @@ pub mod health;
 pub mod http;
 pub mod identity;
 pub mod kinds;
+pub mod kubernetes;
 pub mod leader;
 pub mod logs;
 pub mod memory;

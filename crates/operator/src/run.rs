@@ -20,6 +20,7 @@ use crate::{
     http::{self, HttpError},
     identity::{Identity, IdentityError},
     kinds::NOT_YET,
+    kubernetes,
     leader::{Candidate, Elector, LEASE_DURATION, Leadership, Rivals},
     memory::Memories,
     metrics::Metrics,
@@ -108,6 +109,7 @@ impl Operator {
         elections.spawn(elector.run(async { drop(end.await) }));
         let mut background = JoinSet::new();
         background.spawn(tell_leadership(leadership.clone(), Arc::clone(&self.metrics)));
+        background.spawn(kubernetes::check(self.client.clone(), Arc::clone(&self.health)));
         if self.scope == Scope::ClusterWide {
             background.spawn(self.rivals(&gate, &leadership).run());
         }

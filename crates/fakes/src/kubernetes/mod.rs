@@ -245,6 +245,9 @@ impl ApiServer {
         if asked.path == group {
             return discovery();
         }
+        if asked.path == "/version" {
+            return (200, json!({"major": "1", "minor": "35", "gitVersion": "v1.35.0"}));
+        }
         let Some(target) = asked.target() else { return answer::no_such_path() };
         let refused = self.refuse.borrow().as_ref().and_then(|refuse| refuse(asked));
         if let Some(refused) = refused {

@@ -7,3 +7,4 @@ mod fake;
 mod identity;
 mod kinds;
 mod leader;
+mod version;
