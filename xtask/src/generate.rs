@@ -2,6 +2,7 @@
 
 mod files;
 mod install;
+mod protection;
 mod roles;
 mod yaml;
 

@@ -100,6 +100,12 @@ pub struct EtcdClusterSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
 
+    /// While this is true, the API server refuses to delete this resource: set it to false first. The policy in
+    /// deploy/deletion-protection.yaml, which deploy/install.yaml has as well, enforces it; where that is not installed, nothing does. It
+    /// holds for whoever deletes the namespace, too, and not against deleting the CRD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_protection: Option<bool>,
+
     /// How a new cluster starts. Parallel, the default: all members start together. Seed: one member starts alone and the
     /// others join it one after another, as the classic operator did. It matters only until the cluster has formed.
     #[serde(skip_serializing_if = "Option::is_none")]

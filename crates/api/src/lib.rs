@@ -19,6 +19,7 @@ pub mod lenient;
 pub mod names;
 pub mod not_yet;
 pub mod pod;
+pub mod protection;
 pub mod quantity;
 pub mod reasons;
 pub mod restore;

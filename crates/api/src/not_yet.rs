@@ -1,7 +1,10 @@
 //! What users write, and what does nothing: fields that are part of the API and that this operator does not carry out, or not
 //! yet. They are told in a condition instead of being ignored in silence. A row leaves the table when its field works.
 
-use crate::cluster::EtcdClusterSpec;
+use crate::{
+    cluster::{EtcdCluster, EtcdClusterSpec},
+    names,
+};
 
 /// A field that is set and does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,13 @@ struct Row {
     holds_pods: bool,
     is_set: fn(&EtcdClusterSpec) -> bool,
 }
+
+/// The annotation that is set and does nothing.
+const RESTARTED_AT: Unhonoured = Unhonoured {
+    path: "metadata.annotations['etcd.database.coreos.com/restartedAt']",
+    sentence: "members are not restarted on request yet",
+    holds_pods: false,
+};
 
 const TABLE: &[Row] = &[
     Row {
@@ -48,14 +58,20 @@ const TABLE: &[Row] = &[
     },
 ];
 
-/// The fields of this spec that are set and do nothing.
+/// What is set on this resource and does nothing.
 #[must_use]
-pub fn unhonoured(spec: &EtcdClusterSpec) -> Vec<Unhonoured> {
-    TABLE
-        .iter()
-        .filter(|row| (row.is_set)(spec))
-        .map(|row| Unhonoured { path: row.path, sentence: row.sentence, holds_pods: row.holds_pods })
-        .collect()
+pub fn unhonoured(resource: &EtcdCluster) -> Vec<Unhonoured> {
+    let asks_for_restart = resource
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key(names::ANNOTATION_RESTARTED_AT));
+    let fields = TABLE.iter().filter(|row| (row.is_set)(&resource.spec)).map(|row| Unhonoured {
+        path: row.path,
+        sentence: row.sentence,
+        holds_pods: row.holds_pods,
+    });
+    fields.chain(asks_for_restart.then_some(RESTARTED_AT)).collect()
 }
 
 /// The fields as one text for a condition.
@@ -72,7 +88,20 @@ mod tests {
 
     fn of(spec: serde_json::Value) -> Vec<(&'static str, bool)> {
         let spec: EtcdClusterSpec = serde_json::from_value(spec).unwrap();
-        unhonoured(&spec).into_iter().map(|field| (field.path, field.holds_pods)).collect()
+        paths(&EtcdCluster::new("a", spec))
+    }
+
+    fn paths(resource: &EtcdCluster) -> Vec<(&'static str, bool)> {
+        unhonoured(resource).into_iter().map(|field| (field.path, field.holds_pods)).collect()
+    }
+
+    #[test]
+    fn a_restart_that_is_asked_for_is_told_to_do_nothing() {
+        let mut resource = EtcdCluster::new("a", EtcdClusterSpec::default());
+        let annotation = (names::ANNOTATION_RESTARTED_AT.to_owned(), "2026-01-01T00:00:00Z".to_owned());
+        resource.metadata.annotations = Some([annotation].into());
+        let [(path, holds_pods)] = paths(&resource)[..] else { panic!("not one") };
+        assert!(path.contains(names::ANNOTATION_RESTARTED_AT) && !holds_pods, "{path}");
     }
 
     #[test]

@@ -166,3 +166,26 @@ fn the_steps_of_a_birth_that_the_types_offer_are_allowed() {
         assert_eq!(api::validate::birth(old, Some(new)), vec![]);
     }
 }
+
+#[test]
+fn a_protected_cluster_is_not_deleted_and_every_other_is() {
+    use serde_json::json;
+    let table = [
+        (json!({"spec": {"size": 3, "deletionProtection": true}}), false),
+        (json!({"spec": {"size": 3, "deletionProtection": false}}), true),
+        (json!({"spec": {"size": 3}}), true),
+        (json!({"metadata": {"name": "stored before there was a schema"}}), true),
+    ];
+    for (object, allowed) in table {
+        let request = kube_cel::AdmissionRequest { operation: "DELETE".into(), ..Default::default() };
+        let evaluator = kube_cel::VapEvaluator::builder().old_object(object.clone()).request(request).build();
+        let expression = kube_cel::VapExpression {
+            expression: api::protection::ALLOWED.to_owned(),
+            message: Some(api::protection::REFUSAL.to_owned()),
+            message_expression: None,
+        };
+        let [result] = &evaluator.evaluate(&[expression])[..] else { panic!("not one result") };
+        assert_eq!(result.passed, allowed, "{object}: {result:?}");
+        assert_eq!(result.message.is_none(), allowed, "{result:?}");
+    }
+}

@@ -131,7 +131,7 @@ impl Desired {
         problems.extend(not_at_once(resource));
         let version = version_of(resource).map_err(|problem| problems.extend(problem)).ok();
         let (held_back, without_effect) =
-            not_yet::unhonoured(spec).into_iter().partition(|field| field.holds_pods);
+            not_yet::unhonoured(resource).into_iter().partition(|field| field.holds_pods);
         let size = spec
             .size
             .and_then(|size| usize::try_from(size).ok())

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{install, roles, yaml};
+use super::{install, protection, roles, yaml};
 use crate::{image, proof};
 
 /// A file that follows from the types.
@@ -23,6 +23,13 @@ pub(crate) fn all() -> Result<Vec<Generated>> {
         },
         Generated { path: "deploy/crds.yaml", content: yaml::documents(&api::crd::all())? },
         Generated { path: "deploy/user-roles.yaml", content: yaml::documents(&roles::for_users())? },
+        Generated {
+            path: "deploy/deletion-protection.yaml",
+            content: yaml::documents(&[
+                serde_json::to_value(protection::policy())?,
+                serde_json::to_value(protection::binding())?,
+            ])?,
+        },
         Generated { path: "deploy/install.yaml", content: install::everything()? },
         Generated { path: "deploy/Dockerfile", content: image::dockerfile() },
         Generated { path: "example/etcd-operator-sa.yaml", content: yaml::documents(&[install::account()])? },

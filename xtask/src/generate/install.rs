@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use api::names::operator_labels;
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
@@ -23,7 +24,7 @@ use k8s_openapi::{
 use operator::rbac::{RULES, Rule, Used};
 use serde_json::Value;
 
-use super::yaml;
+use super::{protection, yaml};
 use crate::image;
 
 const OPERATOR: &str = "etcd-operator";
@@ -61,7 +62,7 @@ pub(super) fn role_binding() -> RoleBinding {
 /// The book's Deployment: CRDs are made by hand, and it has an account of its own.
 pub(super) fn deployment() -> Deployment {
     let mut deployment = plain_deployment();
-    deployment.metadata.labels = Some(labels("etcdoperator"));
+    deployment.metadata.labels.get_or_insert_default().extend(labels("etcdoperator"));
     if let Some(pod) = deployment.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()) {
         pod.service_account_name = Some(ACCOUNT.to_owned());
         for container in &mut pod.containers {
@@ -79,13 +80,19 @@ pub(super) fn plain_deployment() -> Deployment {
             replicas: Some(1),
             selector: LabelSelector { match_labels: Some(labels(OPERATOR)), ..LabelSelector::default() },
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: Some(labels(OPERATOR)), ..ObjectMeta::default() }),
+                metadata: Some(pod_metadata()),
                 spec: Some(PodSpec { containers: vec![container()], ..PodSpec::default() }),
             },
             ..DeploymentSpec::default()
         }),
         status: None,
     }
+}
+
+/// The labels of the operator's pod: the classic one, which the Deployment selects by, and those that are recommended.
+fn pod_metadata() -> ObjectMeta {
+    let all = labels(OPERATOR).into_iter().chain(operator_labels());
+    ObjectMeta { labels: Some(all.collect()), ..ObjectMeta::default() }
 }
 
 fn container() -> Container {
@@ -176,6 +183,8 @@ pub(super) fn everything() -> Result<String> {
     for role in super::roles::for_users() {
         objects.push(serde_json::to_value(role)?);
     }
+    objects.push(serde_json::to_value(protection::policy())?);
+    objects.push(serde_json::to_value(protection::binding())?);
     objects.push(serde_json::to_value(account())?);
     objects.push(serde_json::to_value(role())?);
     objects.push(serde_json::to_value(role_binding())?);
@@ -258,8 +267,9 @@ fn policy(wanted: impl Fn(&Rule) -> bool) -> Vec<PolicyRule> {
         .collect()
 }
 
-fn named(name: &str) -> ObjectMeta {
-    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+/// A name, and the labels that Kubernetes recommends: what is installed with the operator is found by them.
+pub(super) fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), labels: Some(operator_labels()), ..ObjectMeta::default() }
 }
 
 fn labels(name: &str) -> BTreeMap<String, String> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api::names::operator_labels;
 use k8s_openapi::{
     api::rbac::v1::{ClusterRole, PolicyRule},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -46,7 +47,7 @@ fn role(name: &str, joins: &[&str], rules: Vec<PolicyRule>) -> ClusterRole {
     ClusterRole {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(joins.iter().map(label).collect::<BTreeMap<_, _>>()),
+            labels: Some(joins.iter().map(label).chain(operator_labels()).collect::<BTreeMap<_, _>>()),
             ..Default::default()
         },
         rules: Some(rules),
