@@ -379,7 +379,10 @@ fn kstatus(world: &World) -> &'static str {
     }
 }
 
-const WANTED: &[(&str, fn() -> World, Change, (&str, &str), &str, &str)] = &[
+/// Title, world, what happens to it, Ready, Stalled, what kstatus makes of it.
+type Wanted = (&'static str, fn() -> World, Change, (&'static str, &'static str), &'static str, &'static str);
+
+const WANTED: &[Wanted] = &[
     ("new", NEW, NOTHING, ("False", "RecordingBirth"), "", "InProgress"),
     ("forming", World::forming, NOTHING, ("False", "WaitingForPodStarted"), "", "InProgress"),
     ("all up, not latched", World::up, NOTHING, ("False", "Forming"), "", "InProgress"),
