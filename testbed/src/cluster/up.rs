@@ -220,8 +220,9 @@ async fn start(
 
 fn boot_control(layout: &Layout, binaries: &Binaries) -> Result<Machine, ClusterError> {
     let failed = |path: PathBuf| move |source| ClusterError::File { path, source };
-    // A copy, so that a rebuilt or deleted checkout does not pull the file from under the machines.
-    let own = std::env::current_exe().map_err(failed(PathBuf::from("the testbed's own binary")))?;
+    // A copy, so that a rebuilt or deleted checkout does not pull the file from under the machines. Not by its name: the first `up` takes
+    // a quarter of an hour to come here, and somebody may have built another one in the meantime.
+    let own = "/proc/self/exe";
     let bin = layout.machine("bin");
     fs::create_dir_all(&bin).map_err(failed(bin.clone()))?;
     fs::copy(own, &binaries.testbed).map_err(failed(binaries.testbed.clone()))?;
