@@ -12,10 +12,20 @@ help: ## List every target
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
 
 .PHONY: test
-test: tools-here ## Run every check and every test, as CI does
+test: tools-here ## Run every check and every test that CI runs
 	@cargo build --locked --package xtask
 # An error is a sentence with its causes, and a panic names its line: sixty frames of a runtime would bury them.
 	@RUST_BACKTRACE=0 cargo xtask test
+
+.PHONY: check
+check: tools-here ## Format, lints, generated files, unit tests, the explorer's small worlds: a few minutes
+	@cargo build --locked --package xtask
+	@RUST_BACKTRACE=0 cargo xtask check
+
+.PHONY: test-all
+test-all: tools-here ## Run also what takes long: the other versions and sizes, and the testbed's own tests in any case
+	@cargo build --locked --package xtask
+	@RUST_BACKTRACE=0 cargo xtask test --all
 
 .PHONY: cluster-up
 cluster-up: tools-here ## Start a real three-node Kubernetes on this machine

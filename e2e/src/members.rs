@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use testbed::{
     faults::Ground,
-    kit::{TestNamespace, audit::Mark, check, wait_for},
+    kit::{GRAVE, TestNamespace, audit::Mark, check, wait_for},
 };
 
 use crate::{
@@ -55,7 +55,7 @@ async fn all_agree(ns: &TestNamespace, name: &str) -> anyhow::Result<EtcdCluster
         cluster.status.as_ref().and_then(|status| status.birth.as_ref()).context("no record of birth")?;
     ensure!(birth.formed, "not formed: {birth:?}");
     let recorded = birth.cluster_id.clone().context("no cluster ID on record")?;
-    ensure!(clusters == BTreeSet::from([recorded]), "{clusters:?} is not what {birth:?} says");
+    ensure!(clusters == BTreeSet::from([recorded]), "{GRAVE} {clusters:?} is not what {birth:?} says");
     Ok(cluster)
 }
 

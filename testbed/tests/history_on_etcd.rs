@@ -80,7 +80,7 @@ async fn every_version_keeps_its_promises_while_a_member_crashes_and_comes_back(
         answered(&running, 100).await;
         cluster.run(0, "new");
         answered(&running, 100).await;
-        let verdict = running.finish().await.unwrap();
+        let verdict = running.finish().await.unwrap_or_else(|error| panic!("{version}: {error}"));
         assert!(verdict.checked() >= 300 && verdict.writes > 0 && verdict.reads > 0, "{version}: {verdict}");
     }
 }

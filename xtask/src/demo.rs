@@ -15,7 +15,7 @@ use testbed::{
     kit::{Cluster, Places, check, operator, wait_for_all},
 };
 
-use crate::{deploy, image, test};
+use crate::{deploy, image, phase};
 
 const NAMESPACE: &str = "default";
 const CLUSTER: &str = "example-etcd-cluster";
@@ -36,7 +36,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         heading("A Kubernetes with three nodes");
         // Not from here: what a machine's first process is made of is the testbed's own binary.
         let etcd = [EtcdVersion::DEFAULT, EtcdVersion::V3_7].map(|version| version.to_string()).join(",");
-        let up = tokio::process::Command::from(test::testbed(&["up", "--etcd", &etcd])).status().await?;
+        let up = tokio::process::Command::from(phase::testbed(&["up", "--etcd", &etcd])).status().await?;
         ensure!(up.success(), "there is no Kubernetes to show it on");
     }
     heading("Our image");

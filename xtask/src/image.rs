@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use testbed::image::{BuiltImage, Image};
 
-use crate::test::{cargo_program, target};
+use crate::phase::{cargo_program, target};
 
 /// Where manifests find our image. The one place that says so.
 pub(crate) const NAME: &str = concat!("quay.io/etcd-operator/etcd-operator:v", env!("CARGO_PKG_VERSION"));
@@ -86,7 +86,8 @@ pub(crate) fn build_aside() -> anyhow::Result<Child> {
     build.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("nice could not be run")
 }
 
-fn static_build(mut command: Command, triple: &str) -> Command {
+/// The build of them, which says itself how it goes.
+pub(crate) fn static_build(mut command: Command, triple: &str) -> Command {
     command.args(["build", "--locked", "--release", "--target", triple]);
     for package in PACKAGES {
         command.args(["--package", package]);
@@ -96,7 +97,8 @@ fn static_build(mut command: Command, triple: &str) -> Command {
     command
 }
 
-fn host_triple() -> anyhow::Result<String> {
+/// The platform that all of this is built on, and for.
+pub(crate) fn host_triple() -> anyhow::Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc could not be run")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let triple = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;

@@ -1,9 +1,13 @@
 //! `cargo xtask`: what the Makefile asks for beyond one command.
 
+mod again;
 mod demo;
 mod deploy;
 mod generate;
 mod image;
+mod members;
+mod own_tests;
+mod phase;
 mod proof;
 mod report;
 mod test;
@@ -11,6 +15,8 @@ mod test;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::test::Extent;
 
 #[derive(Parser)]
 #[command(about = "Tasks of this repository that are written in Rust")]
@@ -21,8 +27,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Format, lints, generated files, unit tests and small worlds: a few minutes.
+    Check,
     /// Run everything that CI runs.
-    Test,
+    Test {
+        /// Also what takes long and seldom tells anything new.
+        #[arg(long)]
+        all: bool,
+    },
     /// Build our image, and write it as an OCI archive.
     Image,
     /// Build our image, put it into the testbed's registry, and install the operator.
@@ -56,7 +68,8 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
-        Verb::Test => test::run(),
+        Verb::Check => test::run(Extent::Check),
+        Verb::Test { all } => test::run(if all { Extent::All } else { Extent::Test }),
         Verb::Image => image::run(),
         Verb::Deploy => in_runtime(deploy::deploy()),
         Verb::Push => in_runtime(deploy::push_image()),

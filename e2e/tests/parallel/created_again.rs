@@ -13,7 +13,7 @@ use e2e::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
-use testbed::kit::{TestNamespace, check, in_namespace, wait_for};
+use testbed::kit::{GRAVE, TestNamespace, check, in_namespace, wait_for};
 
 const KEY: &[u8] = b"of-the-old-one";
 
@@ -58,10 +58,10 @@ async fn a_cluster_created_again_before_its_old_pods_are_gone_is_a_new_one() -> 
         ensure!(new.len() == 3 && new.is_disjoint(&old), "{new:?} after {old:?}");
         ensure!(first.uid() != second.uid(), "it is the same resource");
         let birth = |cluster: &api::EtcdCluster| cluster.status.clone()?.birth?.cluster_id;
-        ensure!(birth(&first) != birth(&second), "it has the old cluster's ID");
+        ensure!(birth(&first) != birth(&second), "{GRAVE} it has the old cluster's ID");
         for pod in living(&ns, "c").await? {
             let found = until_it_succeeds(async || Ok(member(&pod)?.get(KEY).await?)).await?;
-            ensure!(found.is_none(), "{} has old data", pod.name_any());
+            ensure!(found.is_none(), "{GRAVE} {} has old data", pod.name_any());
         }
 
         hold(&ns, &old, false).await?;

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use testbed::{
     faults::Ground,
-    kit::{TestCase, TestNamespace, wait_for},
+    kit::{GRAVE, TestCase, TestNamespace, wait_for},
 };
 
 async fn status(ns: &TestNamespace) -> anyhow::Result<api::EtcdClusterStatus> {
@@ -90,7 +90,7 @@ async fn a_lost_quorum_is_told_member_by_member_and_what_is_left_is_kept_and_can
             let all = |seen: &Seen| seen.status == "False" && seen.reason == "DataLost";
             says_that(&ns, "c", "Available", "to say that all is lost", all).await?;
             tokio::time::sleep(Duration::from_secs(10)).await;
-            ensure!(which(&ns, "c").await?.is_empty(), "something began anew");
+            ensure!(which(&ns, "c").await?.is_empty(), "{GRAVE} something began anew");
             Ok(())
         })
         .await

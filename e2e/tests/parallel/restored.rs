@@ -22,7 +22,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use testbed::{
     faults::Ground,
-    kit::{TestNamespace, in_namespace, wait_for},
+    kit::{GRAVE, TestNamespace, in_namespace, wait_for},
 };
 use tokio::time::sleep;
 
@@ -185,7 +185,7 @@ async fn what_a_user_deletes_or_edits_comes_back_and_the_members_stay() -> anyho
         ensure!(cluster.status.and_then(|status| status.phase).as_deref() == Some("Running"), "not running");
         ensure!(identities(&ns, "c").await? == members, "the member was replaced");
         let kept = etcdctl(&ns, "c", &["get", "kept", "--print-value-only"]).await?;
-        ensure!(kept == "yes", "{kept:?}");
+        ensure!(kept == "yes", "{GRAVE} {kept:?}");
         Ok(())
     })
     .await

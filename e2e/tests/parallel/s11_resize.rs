@@ -7,7 +7,7 @@ use kube::{
     Api,
     api::{ListParams, ObjectList},
 };
-use testbed::kit::{TestNamespace, in_namespace, wait_for};
+use testbed::kit::{GRAVE, TestNamespace, in_namespace, wait_for};
 
 async fn pods(ns: &TestNamespace) -> anyhow::Result<ObjectList<Pod>> {
     Ok(ns.api::<Pod>().list(&ListParams::default().labels("etcd_cluster=example")).await?)
@@ -35,7 +35,7 @@ async fn has(ns: &TestNamespace, size: usize, budget: i32) -> anyhow::Result<()>
     };
     wait_for(&budgets, "example", SOON, &format!("to ask for {budget}"), asks).await?;
     let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?;
-    ensure!(value == "yes", "{value:?}");
+    ensure!(value == "yes", "{GRAVE} {value:?}");
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use e2e::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::ListParams};
-use testbed::kit::{TestNamespace, in_namespace};
+use testbed::kit::{GRAVE, TestNamespace, in_namespace};
 
 /// The members that the status calls ready.
 fn ready(cluster: Option<&api::EtcdCluster>) -> Vec<String> {
@@ -21,7 +21,7 @@ async fn healed(ns: &TestNamespace, gone: &str) -> anyhow::Result<()> {
     replaced(ns, "example", gone).await?;
     etcdctl(ns, "example", &["endpoint", "health", "--cluster"]).await?;
     let value = etcdctl(ns, "example", &["get", "kept", "--print-value-only"]).await?;
-    ensure!(value == "yes", "{value:?}");
+    ensure!(value == "yes", "{GRAVE} {value:?}");
     Ok(())
 }
 

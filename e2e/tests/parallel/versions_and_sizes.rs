@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use e2e::{client_pod, etcd_cluster, etcdctl, operator, running};
 use futures::future::try_join_all;
-use testbed::kit::{PodSecurity, TestCase};
+use testbed::kit::{GRAVE, PodSecurity, TestCase};
 
 async fn serves(version: &str, size: u8) -> anyhow::Result<()> {
     let case = format!("etcd-{}-of-{size}", version.replace('.', "-"));
@@ -18,7 +18,7 @@ async fn serves(version: &str, size: u8) -> anyhow::Result<()> {
             ensure!(current.as_deref() == Some(version), "{current:?} is not {version}");
             etcdctl(&ns, "c", &["put", "foo", "bar"]).await?;
             let got = etcdctl(&ns, "c", &["get", "foo", "--print-value-only"]).await?;
-            ensure!(got == "bar", "{got:?}");
+            ensure!(got == "bar", "{GRAVE} {got:?}");
             let members = etcdctl(&ns, "c", &["member", "list"]).await?;
             ensure!(
                 members.lines().filter(|line| line.contains("started")).count() == usize::from(size),
@@ -75,7 +75,7 @@ async fn ten_clusters_at_once_serve() -> anyhow::Result<()> {
             }
             for name in &names {
                 let got = etcdctl(&ns, name, &["get", "who", "--print-value-only"]).await?;
-                ensure!(got == *name, "{name} says that it is {got}");
+                ensure!(got == *name, "{GRAVE} {name} says that it is {got}");
             }
             Ok(())
         })

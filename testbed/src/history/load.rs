@@ -26,7 +26,7 @@ use super::{
     route::{Route, RouteError},
     verdict::Verdict,
 };
-use crate::kit::Cluster;
+use crate::kit::{Cluster, GRAVE};
 
 /// How long the first answer, and in the end an answer for each key, is waited for.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -94,13 +94,19 @@ pub enum LoadError {
         minimum: f64,
     },
     /// The history shows what must not be.
-    #[error("the history does not hold: {} violations in {verdict}{}", violations.len(), told(violations))]
+    #[error("{}the history does not hold: {} violations in {verdict}{}", mark(violations), violations.len(), told(violations))]
     Violated {
         /// What was seen.
         verdict: Verdict,
         /// What is wrong with it.
         violations: Vec<Violation>,
     },
+}
+
+/// No second run excuses a history that does not hold. One of which nobody can say whether it holds is another matter.
+fn mark(violations: &[Violation]) -> String {
+    let undecided = violations.iter().all(|violation| matches!(violation, Violation::Undecided(_)));
+    if undecided { String::new() } else { format!("{GRAVE} ") }
 }
 
 fn told(violations: &[Violation]) -> String {
@@ -386,6 +392,9 @@ mod tests {
         };
         let error = Load::default().judge(&history, Duration::from_secs(10)).unwrap_err();
         assert!(error.to_string().contains("nobody had written this"), "{error}");
+        assert!(error.to_string().starts_with(GRAVE), "no second run excuses it: {error}");
+        let [Violation::NeverWritten(read), ..] = check(&history)[..] else { panic!("{history:?}") };
+        assert_eq!(mark(&[Violation::Undecided(read)]), "", "it may hold");
     }
 
     #[test]

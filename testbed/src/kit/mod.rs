@@ -21,6 +21,7 @@ pub mod check;
 pub mod dial;
 mod evidence;
 pub mod exec;
+mod grave;
 pub mod handmade;
 pub mod identity;
 pub mod kubectl;
@@ -54,6 +55,7 @@ use crate::{
 pub use self::{
     audit::AuditLog,
     exec::Exec,
+    grave::GRAVE,
     namespace::{PodSecurity, TestCase, TestNamespace, in_namespace},
     output::Output,
     wait::{until_it_succeeds, wait_for, wait_for_all},
