@@ -78,7 +78,7 @@ impl Health {
         let lines = kinds.iter().map(|(kind, watched)| format!("{kind}: {watched}\n"));
         let watched: String = if kinds.is_empty() { "starting\n".to_owned() } else { lines.collect() };
         let remarks: String =
-            self.remarks().iter().map(|(about, words)| format!("{about}: {words}\n")).collect();
+            self.remarks().iter().map(|(about, words)| [about, ": ", words, "\n"].concat()).collect();
         (ready, watched + &remarks)
     }
 }
