@@ -133,6 +133,10 @@ reasons! {
     Forming { ready: usize, size: usize } = "Forming" => "the cluster is forming: {ready} of {size} members are up";
     /// An attempt at forming the cluster ended before the cluster had formed.
     BirthAbandoned { incarnation: i64, why: String } = "BirthAbandoned" => "attempt {incarnation} at forming the cluster is abandoned and another one starts: {why}; the cluster had not formed, so it held nobody's data";
+    /// An attempt at forming the cluster would be given up, and a member that may hold data cannot be asked.
+    AbandonmentUnsafe { member: String, why: String } = "AbandonmentUnsafe" => "this attempt at forming the cluster would be given up ({why}), but member {member} serves and does not tell this operator whether clients have written to it: nothing is given up until it does";
+    /// A pod of an attempt that was given up holds what clients wrote to it, or may.
+    AbandonedPodKept { pod: String, why: String } = "AbandonedPodKept" => "pod {pod} is of an attempt at forming the cluster that was given up, and is kept all the same, because {why}: save its data with etcdctl snapshot save if you need it, then delete the pod";
     /// Less than a quorum answers.
     WaitingForQuorum { healthy: usize, voters: usize } = "WaitingForQuorum" => "only {healthy} of {voters} voting members answer, which is no quorum: nothing is changed until more return";
     /// All could agree, and do not.
@@ -175,6 +179,10 @@ reasons! {
     ChangeUndone { kind: String, name: String } = "ChangeUndone" => "somebody undoes it each time the operator puts the {kind} {name} right; it goes on, less often each time";
     /// A member answers for another cluster.
     ClusterIdMismatch { member: String, seen: String, expected: String } = "ClusterIdMismatch" => "member {member} says that its cluster is {seen}, and this one is {expected}: nothing is changed";
+    /// Two members read through a quorum and list different members.
+    MembersDisagree { one: String, other: String } = "MembersDisagree" => "members {one} and {other} each read through a quorum and list different members: if that stays so, one of them was started as a cluster of its own (--force-new-cluster) or does not tell the truth. No member and no pod of a member is changed until they agree: find out whose data is right, and delete the pod of the other";
+    /// A pod is ready whose member is not in etcd's list.
+    UnlistedMemberServes { pod: String } = "UnlistedMemberServes" => "pod {pod} is ready, but its member is not in etcd's list and does not answer this operator: the pod is kept until it is not ready any more, or its member says who it is";
     /// etcd's database has reached its largest size.
     DatabaseFull = "DatabaseFull" => "etcd raised the alarm NOSPACE, its database has reached its largest size, and only reads and deletes are answered: delete what is not needed, compact (etcdctl compaction), defragment every member (etcdctl defrag --cluster), then end the alarm with etcdctl alarm disarm";
     /// Members hold different data.

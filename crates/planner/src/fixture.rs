@@ -185,7 +185,11 @@ impl World {
     /// Somebody takes the member at this place out of etcd's list.
     pub(crate) fn unlist(&mut self, ordinal: usize) {
         let id = MemberId(u64::try_from(ordinal).unwrap() + 1);
-        self.observed.members.remove(&self.name(ordinal));
+        let name = self.name(ordinal);
+        self.observed.members.remove(&name);
+        for pod in self.observed.pods.iter_mut().filter(|pod| pod.name == name.as_str()) {
+            pod.ready = Readiness::NotReady;
+        }
         self.change_all(|answer| answer.members.retain(|member| member.id != id));
     }
 
@@ -303,6 +307,7 @@ impl World {
             term: 2,
             raft_index: 9,
             applied: Some(9),
+            revision: crate::EMPTY_STORE,
             version: Some(desired().version),
             cluster_version: Some(desired().version.minor()),
             storage_version: Some(desired().version.minor()),

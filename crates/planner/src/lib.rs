@@ -12,6 +12,7 @@ mod course;
 mod desired;
 mod digest;
 mod effect;
+mod holding;
 mod id;
 mod inputs;
 pub mod manifest;
@@ -37,9 +38,9 @@ pub use effect::{
 pub use id::{ClusterId, MemberId};
 pub use inputs::{Facet, Inputs};
 pub use observed::{
-    Alarm, Answer, ContainerState, ETCD, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness,
-    RefusalClass, RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort, SeenResource,
-    SeenService, SquattedName, owner_unless,
+    Alarm, Answer, ContainerState, EMPTY_STORE, ETCD, Ended, ListedMember, Observed, OrderSeen, PodPhase,
+    Readiness, RefusalClass, RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenPort,
+    SeenResource, SeenService, SquattedName, owner_unless,
 };
 pub use plan::{Plan, plan};
 pub use status::{Report, blind};

@@ -67,6 +67,10 @@ pub struct MadePod {
     pub started: bool,
     /// The cluster in which it served as a voter, if it ever did.
     pub served: Option<ClusterId>,
+    /// Whether the cluster in which it served ever acknowledged what a client wrote.
+    pub written: bool,
+    /// Whether it told of that when the effect was decided on. What a client writes in the moment after is no decision.
+    pub told: bool,
 }
 
 impl MadePod {
@@ -122,7 +126,9 @@ violations! {
     /// Of I7.
     BirthRewritten => "status.birth changes in a way that its rules forbid";
     /// Of I8.
-    FormedTooEarly => "the cluster is called formed while a member of its initial cluster never served in it";
+    FormedTooEarly => "the cluster is called formed while a member of its initial cluster never served in it, and no client has written to it";
+    /// Of I1 and I8.
+    DataAbandoned => "an attempt is given up, or a pod of one is deleted, though a member of it tells that it holds what a client wrote";
     /// Of I5.
     EmptyStartGranted => "a member that was made before is given the permission to start without data";
     /// Of I6.
@@ -171,7 +177,15 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
         }
         Effect::DeletePod { uid, .. } => {
             let made = facts.made.iter().find(|(_, made)| made.uid == *uid);
-            when(made.is_none_or(|(name, made)| is_needed(facts, name, made)), Violation::LivePodDeleted)
+            let needed = made.is_none_or(|(name, made)| is_needed(facts, name, made));
+            let mut broken = when(needed, Violation::LivePodDeleted);
+            let abandoned = made.map(|(_, made)| &made.attempt);
+            let abandoned = abandoned.filter(|label| live(facts).is_none_or(|live| live.label() != **label));
+            broken.extend(when(
+                abandoned.is_some_and(|label| tells_of_data(facts, label)),
+                Violation::DataAbandoned,
+            ));
+            broken
         }
     }
 }
@@ -263,6 +277,9 @@ fn check_birth(facts: &Facts, birth: &Birth) -> Vec<Violation> {
         formed_before.is_some_and(|old| old.incarnation != birth.incarnation),
         Violation::BornAgain,
     ));
+    let given_up = old.filter(|old| !old.formed && old.incarnation != birth.incarnation);
+    let label = given_up.and_then(|old| Attempt::of(old).ok()).map(|attempt| attempt.label());
+    broken.extend(when(label.is_some_and(|label| tells_of_data(facts, &label)), Violation::DataAbandoned));
     if birth.formed && formed_before.is_none() {
         broken.extend(when(!has_formed(facts, birth), Violation::FormedTooEarly));
     }
@@ -274,16 +291,21 @@ fn first_members<'a>(facts: &'a Facts, label: &'a str) -> impl Iterator<Item = &
     facts.made.values().filter(move |made| made.attempt == label && !made.joins)
 }
 
-/// Whether every member of the attempt's initial cluster has served in this very cluster.
+/// Whether a member of an attempt tells that it holds what a client wrote.
+fn tells_of_data(facts: &Facts, label: &str) -> bool {
+    facts.made.values().any(|made| made.attempt == label && made.told)
+}
+
+/// Whether every member of the attempt's initial cluster has served in this very cluster, or a client has written to it: then a quorum of
+/// them has served.
 fn has_formed(facts: &Facts, birth: &Birth) -> bool {
     let Ok(attempt) = Attempt::of(birth) else { return false };
     let label = attempt.label();
     let initial: BTreeSet<&String> = first_members(facts, &label).flat_map(|made| &made.initial).collect();
-    let served = |name: &String| {
-        let cluster = facts.made.get(name).and_then(|made| made.served);
-        cluster.is_some_and(|cluster| Some(cluster.to_string()) == birth.cluster_id)
-    };
-    !initial.is_empty() && initial.into_iter().all(served)
+    let served =
+        |made: &MadePod| made.served.is_some_and(|cluster| Some(cluster.to_string()) == birth.cluster_id);
+    let written = first_members(facts, &label).any(|made| made.written && served(made));
+    written || !initial.is_empty() && initial.into_iter().all(|name| facts.made.get(name).is_some_and(served))
 }
 
 fn check_pod(facts: &Facts, pod: &Pod) -> Vec<Violation> {
@@ -297,10 +319,14 @@ fn check_pod(facts: &Facts, pod: &Pod) -> Vec<Violation> {
     });
     let is_live = live(facts).is_some_and(|live| live.label() == made.attempt);
     let mut siblings = first_members(facts, &made.attempt);
+    // Where a client's early write was the reason to call it formed, a creation from before may land late: the first under its name.
+    let early = first_members(facts, &made.attempt).any(|other| other.written);
+    let formed = is_live && birth.is_some_and(|birth| birth.formed);
+    let again = formed && (!early || facts.made.contains_key(&name));
     let another = !made.joins && siblings.any(|other| other.initial != made.initial);
     let rows = [
         (!latched, Violation::PodBeforeLatch),
-        (!made.joins && is_live && birth.is_some_and(|birth| birth.formed), Violation::BornAgain),
+        (!made.joins && again, Violation::BornAgain),
         (facts.made.contains_key(&name) && !is_only_other(facts, &name), Violation::NameUsedTwice),
         (another || !made.initial.contains(&name), Violation::AnotherInitialCluster),
         (made.joins && !facts.added.contains(&name), Violation::PodBeforeMember),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    cast::{PodId, Who},
+    cast::{AttemptId, PodId, Who},
     state::Role,
     write::Change,
 };
@@ -68,6 +68,8 @@ pub enum Action {
     NodeReturns(PodId),
     /// The node is removed from the cluster, and its pods with it.
     ForgetNode(PodId),
+    /// A client that no Service of ours led there writes to the members of this attempt, which has not formed.
+    ClientWrites(AttemptId),
     /// Somebody deletes a Service.
     DeleteService(Role),
     /// The resource is deleted in the background: it is gone at once.
@@ -109,9 +111,11 @@ impl Action {
             | Self::DeletePod(_)
             | Self::LoseNode(_)
             | Self::DeleteService(_) => Kind::Fault,
-            Self::NodeReturns(_) | Self::ForgetNode(_) | Self::DeleteResource | Self::DeleteInForeground => {
-                Kind::Chance
-            }
+            Self::NodeReturns(_)
+            | Self::ForgetNode(_)
+            | Self::ClientWrites(_)
+            | Self::DeleteResource
+            | Self::DeleteInForeground => Kind::Chance,
         }
     }
 }
@@ -148,6 +152,9 @@ impl fmt::Display for Action {
             Self::LoseNode(pod) => write!(f, "the node of {pod} is lost"),
             Self::NodeReturns(pod) => write!(f, "the node of {pod} comes back"),
             Self::ForgetNode(pod) => write!(f, "the node of {pod} is removed, and the pod with it"),
+            Self::ClientWrites(attempt) => {
+                write!(f, "a client writes to attempt {attempt}, which has not formed")
+            }
             Self::DeleteService(role) => write!(f, "somebody deletes the {role:?} Service"),
             Self::DeleteResource => write!(f, "the resource is deleted"),
             Self::DeleteInForeground => write!(f, "the resource is deleted in the foreground"),

@@ -8,9 +8,9 @@ use std::{
 use api::EtcdClusterStatus;
 use launch::{Intent, Refusal};
 use planner::{
-    Answer, ContainerState, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness, RefusalClass,
-    RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService, Timestamp,
-    manifest,
+    Answer, ContainerState, EMPTY_STORE, Ended, ListedMember, Observed, OrderSeen, PodPhase, Readiness,
+    RefusalClass, RefusedObject, SeenBudget, SeenContainer, SeenMember, SeenPod, SeenResource, SeenService,
+    Timestamp, manifest,
 };
 
 use crate::{
@@ -226,17 +226,18 @@ fn members(
     glance: &Glance,
     attempt: AttemptId,
 ) -> BTreeMap<launch::MemberName, SeenMember> {
-    let quorum = state.has_quorum(attempt);
     let listed = |id: PodId| ListedMember {
         id: id.member_id(),
-        name: state.pod(id).has(Mark::Served).then(|| cast.name(id)),
+        // Those with whom a cluster begins know each other's names from their flags.
+        name: Some(cast.name(id)),
         peer_urls: cast.peer_url(id).into_iter().collect(),
         learner: false,
     };
+    let quorum = |id: PodId| state.has_quorum(id.attempt());
     let answer = |id: PodId| Answer {
         member_id: id.member_id(),
-        cluster_id: attempt.cluster_id(),
-        leader: attempt.pods().find(|id| quorum && state.pod(*id).is_up()).map(PodId::member_id),
+        cluster_id: id.attempt().cluster_id(),
+        leader: id.attempt().pods().find(|one| quorum(id) && state.pod(*one).is_up()).map(PodId::member_id),
         learner: false,
         term: 1,
         raft_index: 9,
@@ -245,21 +246,23 @@ fn members(
         cluster_version: None,
         storage_version: None,
         downgrade: None,
-        linearizable: quorum,
         db_bytes: None,
+        revision: if state.pod(id).has(Mark::Written) { EMPTY_STORE + 1 } else { EMPTY_STORE },
+        linearizable: quorum(id),
         alarms: BTreeSet::new(),
-        members: attempt.pods().map(listed).collect(),
+        members: id.attempt().pods().map(listed).collect(),
     };
-    // Every pod that is seen has an entry, also one that cannot be asked yet.
-    let seen = attempt.pods().filter(|id| glance.sight.list.pod(*id).exists());
+    // Every pod that is seen has an entry, also one that cannot be asked yet. Of other attempts only those count that hold something.
+    let list = &glance.sight.list;
+    let others = list.existing().filter(|id| id.attempt() != attempt && list.pod(*id).has(Mark::Written));
+    let seen = attempt.pods().filter(|id| list.pod(*id).exists()).chain(others);
     let told = seen.filter_map(|id| {
         let silent_for = if glance.memory.silent_aged && glance.memory.silent & id.bit() != 0 {
             LONG
         } else {
             Duration::ZERO
         };
-        let asked = glance.sight.list.pod(id).has(Mark::Ran);
-        let seen = if asked && state.pod(id).is_up() && !glance.sight.blind {
+        let seen = if is_heard(state, &glance.sight, id) {
             SeenMember::Known(answer(id))
         } else {
             SeenMember::Unknown { why: "no answer".to_owned(), silent_for, gone_for: silent_for }
@@ -267,6 +270,16 @@ fn members(
         Some((cast.member(id)?.clone(), seen))
     });
     told.collect()
+}
+
+/// Whether a member answers who is asked.
+fn is_heard(state: &State, sight: &Sight, id: PodId) -> bool {
+    sight.list.pod(id).has(Mark::Ran) && state.pod(id).is_up() && !sight.blind
+}
+
+/// Whether a member tells that it holds what a client wrote.
+pub(crate) fn tells_of_data(state: &State, sight: &Sight, id: PodId) -> bool {
+    is_heard(state, sight, id) && state.pod(id).has(Mark::Written)
 }
 
 /// What an operator remembers after it has looked. What was not so for long is seen again as it is now, so it is not kept.

@@ -7,11 +7,16 @@ use crate::{
     state::{Mark, Presence, Role, Round, Service, Stage, State},
 };
 
+/// What the operator says of pods that it keeps.
+const KEPT: &str = "AbandonedPodKept";
+
 /// An end that is as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum End {
     /// The cluster has formed, its members serve, clients reach it, and nothing is waited for.
     Running,
+    /// As `Running`; and a client wrote to an attempt in the very moment in which it was given up: its pods are kept, and the operator says so.
+    Kept,
     /// The cluster has formed and has lost a member, and the operator goes on to change the membership (`life` tells how that ends).
     Degraded,
     /// The cluster has formed and has lost its quorum or everything, and the operator says so and makes nothing anew.
@@ -58,7 +63,9 @@ impl Model<'_> {
         let birth = state.resource.birth?;
         let services_follow = state.peer == Service::Selects(Some(birth.attempt))
             && state.client == Service::Selects(birth.formed.then_some(birth.attempt));
-        let cleaned = state.existing().all(|id| id.attempt() == birth.attempt || is_stuck(state, id));
+        let kept = |id: PodId| waits.contains(&KEPT) && state.holds_writes(id.attempt());
+        let cleaned =
+            state.existing().all(|id| id.attempt() == birth.attempt || is_stuck(state, id) || kept(id));
         if !services_follow || !cleaned {
             return None;
         }
@@ -97,6 +104,7 @@ fn formed_end(state: &State, attempt: AttemptId, waits: &[&str], goes_on: bool) 
     }
     let unreachable = attempt.pods().any(|id| state.pod(id).exists() && state.pod(id).has(Mark::NodeLost));
     match up {
+        3 if waits == [KEPT] => Some(End::Kept),
         3 => waits.is_empty().then_some(End::Running),
         2 => goes_on.then_some(End::Degraded),
         1 => says(&["WaitingForQuorum", "QuorumLost"]).then_some(End::Lost),

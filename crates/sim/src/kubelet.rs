@@ -80,9 +80,11 @@ pub(crate) fn start(guard: &Guard, state: &State, id: PodId) -> Result<Pod, Law>
         (pod.stage, pod.data) = (Stage::Down, Data::Sealed);
         return Ok(pod);
     }
-    // Before the cluster has formed nobody has written to it, and losing both volumes at once is beyond what the guards promise.
+    // Before the cluster has formed, losing both volumes at once is beyond what the guards promise. Where a client's early write was the reason to
+    // call it formed, that goes for those who had not been heard of yet: the permission goes with the first answer.
     let formed = state.resource.birth.is_some_and(|birth| birth.formed && birth.attempt == id.attempt());
-    if pod.has(Mark::Started) && (formed || pod.data == Data::DataLost) {
+    let promised = formed && state.written & id.attempt().bit() == 0;
+    if pod.has(Mark::Started) && (promised || pod.data == Data::DataLost) {
         return Err(Law::Amnesia);
     }
     (pod.stage, pod.data) = (Stage::Up, Data::Log);

@@ -44,8 +44,10 @@ laws! {
     SecondCluster => "another attempt takes the place of a cluster that had formed";
     /// Of I1.
     WriteLost => "clients are led away from the cluster that acknowledged a write, or a quorum serves without it";
+    /// Of I1.
+    DataAbandoned => "an attempt is given up, or a pod of one deleted, though the operator saw that it holds what a client wrote";
     /// Of I8.
-    FormedFalsely => "a cluster is called formed though one of its members never was in its quorum";
+    FormedFalsely => "a cluster is called formed though one of its members never was in its quorum, and no client has written to it";
     /// Of design decision 6.
     ClientsAstray => "the client Service selects somebody who is not the formed cluster";
     /// Of I6.
@@ -132,7 +134,9 @@ pub(crate) fn broken_by(state: &State) -> impl Iterator<Item = Law> {
     let formed = birth.filter(|birth| birth.formed).map(|birth| birth.attempt);
     let there = state.resource.presence != Presence::Gone;
     let unlatched = |id: PodId| state.latched & id.attempt().bit() == 0;
-    let never_served = |attempt: AttemptId| attempt.pods().any(|id| !state.pod(id).has(Mark::Served));
+    let never_served = |attempt: AttemptId| {
+        state.written & attempt.bit() == 0 && attempt.pods().any(|id| !state.pod(id).has(Mark::Served))
+    };
     let rows = [
         (state.existing().any(unlatched), Law::PodBeforeLatch),
         (there && formed.is_some_and(never_served), Law::FormedFalsely),

@@ -7,7 +7,7 @@
 //! Modelled in the first world, which ends where a plan changes the membership: the resource, `status.birth` and what of the reported
 //! status is read again; pods from creation over start, restart, refusal by the launcher, eviction and deletion to lost nodes; their
 //! two volumes; both Services; two operators with their memory, the writes they planned and have not sent, and writes whose answer was
-//! lost; lists and reads of different moments; the garbage collector; a client that writes as soon as it is let in. API servers are
+//! lost; lists and reads of different moments; the garbage collector; a client that writes as soon as it is let in, and one that writes before, past our Services. API servers are
 //! taken to have no CEL rules: the planner has to be right without them.
 //!
 //! Not modelled: raft (a quorum that is up serves; names matter only until a member has started), clocks (a time is either short
@@ -15,7 +15,8 @@
 //! a container on an older order than the API server's needs no place here: such a start differs only where both volumes are lost.
 //!
 //! Taken for granted: members of one attempt are interchangeable (one test tells them apart), nothing that happens inside a pod of
-//! an abandoned attempt matters any more, and losing both volumes of a member at once before the cluster has formed harms nobody.
+//! an abandoned attempt matters any more, and losing both volumes of a member at once harms nobody before the cluster has formed, and where it
+//! was called formed for what a client had written, before that member was heard of.
 
 mod action;
 mod cast;

@@ -9,11 +9,11 @@ use std::{
 use api::{ConditionStatus, ConditionType};
 use planner::{
     Desired, Effect, Observed, Plan, Problem,
-    safety::{self, Facts, MadePod, MemberFact},
+    safety::{self, Facts, MadePod, MemberFact, Violation},
 };
 
 use crate::{
-    cast::{Cast, CastError, PodId, Who, uid_of},
+    cast::{AttemptId, Cast, CastError, PodId, Who, uid_of},
     eyes::{self, Eyes, Glance, Sight},
     hash::Quick,
     kubelet::Guard,
@@ -36,7 +36,7 @@ pub(crate) struct Planned {
     pub(crate) waits: Vec<&'static str>,
     /// Whether it goes on to change the membership, which is another world's story.
     pub(crate) goes_on: bool,
-    pub(crate) broken: Option<Law>,
+    pub(crate) broken: Option<Broken>,
 }
 
 /// What a view consists of: two states that look the same get the same plan.
@@ -53,6 +53,7 @@ struct FactsKey {
     birth: Option<BirthRecord>,
     made: u32,
     served: u32,
+    written: u8,
     write: WriteId,
 }
 
@@ -128,8 +129,10 @@ impl<'a> Model<'a> {
         let here =
             effects.iter().take_while(|effect| !matches!(effect, Effect::ChangeMembership { .. })).count();
         let goes_on = here < effects.len();
+        let mut abandons = None;
         for effect in effects.into_iter().take(here).filter(|effect| !is_beside(effect)) {
             let change = change_of(&self.cast, &effect);
+            abandons = abandons.or_else(|| self.abandons_data(state, &glance.sight, &effect, change));
             writes.push(self.book.note(change, Some(effect)));
         }
         let status = &plan.report.status;
@@ -145,13 +148,42 @@ impl<'a> Model<'a> {
             (available && (!quorum || glance.sight.blind), Law::FalseAvailable),
             (risks > 1, Law::SeveralRisks),
         ];
-        let broken =
-            rows.into_iter().find(|(broken, law)| *broken && self.properties.has(*law)).map(|(_, law)| law);
+        let broken = rows.into_iter().find(|(broken, law)| *broken && self.properties.has(*law));
+        let broken = broken.map(|(_, law)| Broken::Law(law)).or(abandons);
         if reported != glance.sight.seen.reported {
             writes.push(self.book.note(Change::Report(reported), None));
         }
         let waits = plan.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
         Planned { script: self.book.script(writes), waits, goes_on, broken }
+    }
+
+    /// Whether this gives up what a client wrote, though a member told of it in this very round. That is asked of the plan, not of what lands: a
+    /// client may write in between, and nobody can know.
+    fn abandons_data(&self, state: &State, sight: &Sight, effect: &Effect, change: Change) -> Option<Broken> {
+        let current = sight.seen.birth;
+        let told = |attempt: AttemptId| attempt.pods().any(|id| eyes::tells_of_data(state, sight, id));
+        let abandons = match change {
+            Change::Birth { formed: false, .. } | Change::Beyond => {
+                current.is_some_and(|birth| !birth.formed && told(birth.attempt))
+            }
+            Change::DeletePod(id) => {
+                current.is_some_and(|birth| birth.attempt != id.attempt()) && told(id.attempt())
+            }
+            _ => return None,
+        };
+        if abandons && self.properties.has(Law::DataAbandoned) {
+            return Some(Broken::Law(Law::DataAbandoned));
+        }
+        let mut facts = self.facts(state);
+        facts.birth = current.map(|birth| self.cast.birth(birth.attempt, birth.formed));
+        for id in PodId::all().filter(|id| eyes::tells_of_data(state, sight, *id)) {
+            if let Some(made) = facts.made.get_mut(&self.cast.name(id)) {
+                made.told = true;
+            }
+        }
+        let wanted = Violation::DataAbandoned;
+        let found = safety::check(&facts, effect).contains(&wanted);
+        (found && self.properties.invariants.contains(&wanted)).then_some(Broken::Invariant(wanted))
     }
 
     /// Looks and plans: the next round of an operator.
@@ -165,8 +197,8 @@ impl<'a> Model<'a> {
         }
         let memory = eyes::remember(state.operator(who).memory, state, &sight);
         let planned = self.plan(state, who, sight, memory);
-        if let Some(law) = planned.broken {
-            return Err(Broken::Law(law));
+        if let Some(broken) = planned.broken {
+            return Err(broken);
         }
         let mut next = *state;
         let operator = next.operator_mut(who);
@@ -274,6 +306,7 @@ impl<'a> Model<'a> {
             birth: state.resource.birth,
             made: set(&|id| state.pod(id).stage != Stage::Unmade),
             served: set(&|id| state.pod(id).has(Mark::Served)),
+            written: state.written,
             write,
         };
         if let Some(verdict) = self.verdicts.get(&key) {
@@ -301,6 +334,9 @@ impl<'a> Model<'a> {
                 initial: id.attempt().pods().map(|id| self.cast.name(id)).collect(),
                 started: pod.has(Mark::Started),
                 served: pod.has(Mark::Served).then(|| id.attempt().cluster_id()),
+                written: state.written & id.attempt().bit() != 0,
+                // What was told is asked where something is decided on it.
+                told: false,
             };
             (name, made)
         });

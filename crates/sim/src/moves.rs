@@ -2,7 +2,7 @@
 
 use crate::{
     action::{Action, Kind},
-    cast::{PodId, Who},
+    cast::{AttemptId, PodId, Who},
     explore::{self, Explorable},
     eyes::{self, Sight},
     goal::End,
@@ -306,6 +306,20 @@ impl Model<'_> {
             self.touch(&mut next, Object::Resource);
             moves.push(self, Action::DeleteInForeground, Ok(next));
         }
+        let forming = state.resource.birth.filter(|birth| !birth.formed).map(|birth| birth.attempt);
+        let unwritten =
+            |attempt: &AttemptId| state.has_quorum(*attempt) && state.written & attempt.bit() == 0;
+        let there = state.resource.presence != Presence::Gone;
+        if let Some(attempt) =
+            forming.filter(unwritten).filter(|_| there && self.world.has(Ingredient::EarlyWrites))
+        {
+            let mut next = *state;
+            next.written |= attempt.bit();
+            for id in attempt.pods().filter(|id| state.pod(*id).is_up()) {
+                next.set_pod(id, state.pod(id).with(Mark::Written));
+            }
+            moves.push(self, Action::ClientWrites(attempt), Ok(next));
+        }
         for id in pods.iter().copied().filter(|id| state.pod(*id).has(Mark::NodeLost)) {
             let pod = state.pod(id);
             moves.push(
@@ -383,20 +397,27 @@ impl Model<'_> {
             if !counts || !alive {
                 continue;
             }
+            let emptied = pod.without(Mark::Written);
             let ran = matches!(pod.stage, Stage::Up | Stage::Down) && pod.data != Data::Fresh;
             if self.world.has(Ingredient::Kills) && pod.stage == Stage::Up {
                 fault(Action::Kill(id), Pod { stage: Stage::Down, ..pod });
             }
             if self.world.has(Ingredient::Pods) {
-                fault(Action::Evict(id), Pod { stage: Stage::Failed, data: Data::Fresh, restarts: 0, ..pod });
+                fault(
+                    Action::Evict(id),
+                    Pod { stage: Stage::Failed, data: Data::Fresh, restarts: 0, ..emptied },
+                );
                 fault(Action::DeletePod(id), pod.with(Mark::Deleting));
             }
             if self.world.has(Ingredient::Volumes) && ran {
                 if pod.data != Data::DataLost && pod.data != Data::AllLost {
-                    fault(Action::LoseData(id), Pod { stage: Stage::Down, data: Data::DataLost, ..pod });
+                    fault(Action::LoseData(id), Pod { stage: Stage::Down, data: Data::DataLost, ..emptied });
                 }
                 if pod.data != Data::AllLost {
-                    fault(Action::LoseVolumes(id), Pod { stage: Stage::Down, data: Data::AllLost, ..pod });
+                    fault(
+                        Action::LoseVolumes(id),
+                        Pod { stage: Stage::Down, data: Data::AllLost, ..emptied },
+                    );
                 }
             }
         }

@@ -82,9 +82,11 @@ fn serve(state: &mut State) {
         if state.latched & attempt.bit() == 0 || !state.has_quorum(attempt) {
             continue;
         }
+        let written = attempt.pods().any(|id| state.pod(id).is_up() && state.pod(id).has(Mark::Written));
         for id in attempt.pods() {
             if state.pod(id).is_up() {
-                state.set_pod(id, state.pod(id).with(Mark::Served));
+                let pod = state.pod(id).with(Mark::Served);
+                state.set_pod(id, if written { pod.with(Mark::Written) } else { pod });
             }
         }
         if state.client == Service::Selects(Some(attempt)) {
@@ -93,13 +95,16 @@ fn serve(state: &mut State) {
     }
 }
 
-/// What runs in a pod of an abandoned attempt is of no account any more: no Service leads there, and no rule looks into it. What
-/// counts is whether the pod is there, and whether it can go.
+/// What runs in a pod of an abandoned attempt is of no account any more: no Service leads there. What counts is whether the pod is there,
+/// whether it can go, and whether it tells that it holds what a client wrote.
 fn abandon(state: &mut State, attempt: AttemptId) {
     for id in attempt.pods() {
         let pod = state.pod(id);
-        let plain = if pod.exists() { Pod { stage: Stage::Pending, ..Pod::default() } } else { pod.gone() };
-        let kept = [Mark::Deleting, Mark::NodeLost].into_iter().filter(|mark| pod.has(*mark));
+        let tells = pod.stage == Stage::Up && pod.has(Mark::Written);
+        let stage = if tells { Stage::Up } else { Stage::Pending };
+        let plain = if pod.exists() { Pod { stage, ..Pod::default() } } else { pod.gone() };
+        let told = [Mark::Ran, Mark::Written].into_iter().filter(|_| tells);
+        let kept = [Mark::Deleting, Mark::NodeLost].into_iter().chain(told).filter(|mark| pod.has(*mark));
         if pod.stage != Stage::Unmade {
             state.set_pod(id, kept.fold(Pod { data: Data::Fresh, ..plain }, Pod::with));
         }

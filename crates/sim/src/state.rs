@@ -98,6 +98,8 @@ pub enum Mark {
     Started,
     /// Its container was once started.
     Ran,
+    /// It holds what a client wrote before the cluster had formed.
+    Written,
 }
 
 /// A pod.
@@ -320,6 +322,8 @@ pub struct State {
     pub b: Operator,
     /// All attempts that were ever latched, as a set.
     pub latched: u8,
+    /// All attempts to which a client ever wrote before they had formed, as a set.
+    pub written: u8,
     pods: [Pod; PODS],
 }
 
@@ -340,6 +344,7 @@ impl State {
             a: Operator::default(),
             b: Operator::default(),
             latched: 0,
+            written: 0,
             pods: [Pod::default(); PODS],
         }
     }
@@ -401,6 +406,12 @@ impl State {
     #[must_use]
     pub fn has_quorum(&self, attempt: AttemptId) -> bool {
         has_quorum(&self.pods, attempt)
+    }
+
+    /// Whether this attempt has a pod that holds what a client wrote before the cluster had formed.
+    #[must_use]
+    pub fn holds_writes(&self, attempt: AttemptId) -> bool {
+        attempt.pods().any(|id| self.pod(id).exists() && self.pod(id).has(Mark::Written))
     }
 
     /// The pods that exist.

@@ -37,6 +37,8 @@ pub enum Ingredient {
     SplitReads,
     /// Pods and Services are listed first, and the resource and the members are asked later: the list is older than all the rest.
     StaleLists,
+    /// Clients that no Service of ours leads there write to members that serve before the cluster has formed.
+    EarlyWrites,
     /// Members are told apart: states that differ only in which member is which are visited each for itself.
     Distinct,
 }

@@ -10,8 +10,8 @@ use planner::{Desired, Observed, Plan, Problem, safety::Violation};
 use sim::{
     Broken, Counterexample, Failure,
     Ingredient::{
-        self, Answers, Crashes, Deletion, Kills, Nodes, Pods, Quota, SplitReads, StaleLists, Takeovers,
-        Volumes,
+        self, Answers, Crashes, Deletion, EarlyWrites, Kills, Nodes, Pods, Quota, SplitReads, StaleLists,
+        Takeovers, Volumes,
     },
     Law, Properties, World, explore,
 };
@@ -76,6 +76,8 @@ caught! {
     makes_a_missing_pod_again, 1 [Pods] => LAWS law(Law::NewTwice), INVARIANTS invariant(Violation::NameUsedTwice);
     makes_lost_members_again_as_new, 1 [Pods] => LAWS law(Law::NewTwice), INVARIANTS invariant(Violation::BornAgain);
     never_withdraws_the_permission, 1 [Volumes] => LAWS law(Law::Amnesia);
+    gives_up_what_clients_wrote, 1 [Pods, EarlyWrites] => LAWS law(Law::DataAbandoned), INVARIANTS invariant(Violation::DataAbandoned);
+    deletes_pods_that_hold_what_clients_wrote, 1 [Pods, EarlyWrites] => LAWS law(Law::DataAbandoned), INVARIANTS invariant(Violation::DataAbandoned);
     gives_the_permission_back, 0 [] => INVARIANTS invariant(Violation::EmptyStartGranted);
     lets_clients_in_before_formed, 0 [] => LAWS law(Law::ClientsAstray), INVARIANTS invariant(Violation::TrafficBeforeFormed);
     restarts_members_by_deleting_pods, 1 [Kills] => LAWS law(Law::LivePodDeleted), INVARIANTS invariant(Violation::LivePodDeleted);

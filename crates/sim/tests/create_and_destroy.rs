@@ -5,8 +5,8 @@
 use sim::{
     End,
     Ingredient::{
-        self, Answers, Blindness, Crashes, Deletion, Distinct, Kills, Nodes, Pods, Quota, Services,
-        SplitReads, StaleLists, Takeovers, TwoLeaders, Volumes,
+        self, Answers, Blindness, Crashes, Deletion, Distinct, EarlyWrites, Kills, Nodes, Pods, Quota,
+        Services, SplitReads, StaleLists, Takeovers, TwoLeaders, Volumes,
     },
     Properties, Stats, World, explore,
 };
@@ -33,6 +33,12 @@ fn without_faults_there_is_one_end_and_it_is_a_running_cluster() {
 }
 
 #[test]
+fn a_client_that_writes_before_the_cluster_has_formed_costs_it_nothing() {
+    let stats = visit("early writes", 0, 1, &[EarlyWrites, Distinct]);
+    assert_eq!((stats.cut, ends(&stats)), (0, vec![End::Running]));
+}
+
+#[test]
 fn deleting_the_resource_at_any_moment_leaves_nothing() {
     let stats = visit("deletion", 0, 1, &[Deletion, Distinct]);
     assert_eq!(ends(&stats), [End::Running, End::Gone]);
@@ -41,12 +47,25 @@ fn deleting_the_resource_at_any_moment_leaves_nothing() {
 #[test]
 fn any_one_fault_is_survived() {
     let all = &[
-        Kills, Pods, Volumes, Nodes, Answers, Quota, Crashes, Takeovers, Blindness, Services, Deletion,
-        SplitReads, StaleLists,
+        Kills,
+        Pods,
+        Volumes,
+        Nodes,
+        Answers,
+        Quota,
+        Crashes,
+        Takeovers,
+        Blindness,
+        Services,
+        Deletion,
+        SplitReads,
+        StaleLists,
+        EarlyWrites,
     ];
     let stats = visit("any one fault", 1, 2, all);
     assert_eq!(stats.cut, 0, "the world is too small");
-    assert_eq!(ends(&stats), [End::Running, End::Degraded, End::Gone], "no pod is waited for for ever");
+    let expected = [End::Running, End::Kept, End::Degraded, End::Gone];
+    assert_eq!(ends(&stats), expected, "no pod is waited for for ever");
 }
 
 #[test]
@@ -63,7 +82,7 @@ fn telling_members_apart_finds_no_other_ends() {
 
 #[test]
 fn two_faults_of_pods_volumes_and_nodes_are_survived() {
-    let stats = visit("two faults below", 2, 3, &[Kills, Pods, Volumes, Nodes, Deletion]);
+    let stats = visit("two faults below", 2, 3, &[Kills, Pods, Volumes, Nodes, Deletion, EarlyWrites]);
     assert_eq!(stats.cut, 0, "the world is too small");
     assert!(ends(&stats).contains(&End::Lost));
 }
@@ -88,8 +107,15 @@ fn losing_every_pod_never_makes_a_formed_cluster_start_anew() {
 }
 
 #[test]
+fn what_a_client_wrote_before_the_cluster_had_formed_outlives_two_lost_pods() {
+    let stats = visit("early writes, two pods lost", 2, 3, &[Pods, EarlyWrites]);
+    let expected = vec![End::Running, End::Kept, End::Degraded, End::Lost];
+    assert_eq!((stats.cut, ends(&stats)), (0, expected));
+}
+
+#[test]
 fn two_leaders_at_once_do_no_harm() {
     // Each state is safe; none is an end, because the other one always has something to do. They can take each other's attempts for lost
     // without end, too: what comes after the second attempt is left out, and counted.
-    visit("two leaders", 0, 2, &[TwoLeaders, Deletion]);
+    visit("two leaders", 0, 2, &[TwoLeaders, Deletion, EarlyWrites]);
 }

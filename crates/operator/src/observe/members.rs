@@ -24,7 +24,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it may take while the cluster has not formed: without a quorum a read would wait in vain, and the pod's next event is near.
 const PATIENCE_FORMING: Duration = Duration::from_millis(500);
-/// A member list longer than this is no list of ours; the rest of it is not looked at.
+/// A member list longer than this is no list of ours, and nothing is read from it: who is in a part of it says nothing of who is not.
 const MAX_LISTED: usize = 64;
 
 /// What the members said, and over which connections.
@@ -228,7 +228,8 @@ fn minor_of(version: &str) -> Option<Minor> {
 fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Answer {
     // Two answers of one endpoint may come from two processes, where a pod's address went to another. Then nothing was proven.
     let same = list.is_none_or(|list| list.cluster == status.cluster && list.answered_by == status.member);
-    let listed = list.into_iter().filter(|_| same).flat_map(|list| &list.members).take(MAX_LISTED);
+    let same = same && list.is_none_or(|list| list.members.len() <= MAX_LISTED);
+    let listed = list.into_iter().filter(|_| same).flat_map(|list| &list.members);
     Answer {
         member_id: MemberId(status.member.0),
         cluster_id: ClusterId(status.cluster.0),
@@ -237,6 +238,7 @@ fn answer(status: &Status, list: Option<&MemberList>, linearizable: bool) -> Ans
         term: status.term.0,
         raft_index: status.committed.0,
         applied: status.applied.map(|index| index.0),
+        revision: u64::try_from(status.revision.0).unwrap_or_default(),
         version: status.version.parse().ok(),
         cluster_version: None,
         storage_version: status.storage_version.as_deref().and_then(minor_of),
@@ -387,6 +389,24 @@ mod tests {
         assert_eq!(ids(true, false), []);
         assert_eq!(ids(false, false), [MemberId(2)]);
         assert_eq!(ids(false, true), [], "Kubernetes finds that it serves");
+    }
+
+    #[test]
+    fn of_a_list_that_is_too_long_nothing_is_known() {
+        for (length, listed) in [(MAX_LISTED, MAX_LISTED), (MAX_LISTED + 1, 0)] {
+            let mut list = list(12, 1);
+            list.members = vec![list.members[0].clone(); length];
+            let answer = answer(&status(), Some(&list), true);
+            assert_eq!((answer.members.len(), answer.linearizable), (listed, listed > 0), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_a_member_holds_is_told_by_its_revision() {
+        for (revision, holds) in [(-1, false), (0, false), (1, false), (2, true)] {
+            let status = Status { revision: etcd_admin::Revision(revision), ..status() };
+            assert_eq!(answer(&status, None, false).holds_data(), holds, "{revision}");
+        }
     }
 
     #[test]

@@ -304,6 +304,8 @@ pub struct Answer {
     pub raft_index: u64,
     /// How far it has applied the log; before 3.4 it does not tell.
     pub applied: Option<u64>,
+    /// The newest revision of its data. An empty store is at [`EMPTY_STORE`], and every write of a client raises it; users, alarms and members do not.
+    pub revision: u64,
     /// The version that it runs, if it is one that we know.
     pub version: Option<EtcdVersion>,
     /// The version of the cluster as a whole, as it knows it: the lowest that all members have agreed on. Asked only where members are
@@ -321,6 +323,17 @@ pub struct Answer {
     pub db_bytes: Option<u64>,
     /// The alarms that it knows to be raised in its cluster; before 3.4 it does not tell.
     pub alarms: BTreeSet<Alarm>,
+}
+
+/// The revision of a store in which nobody ever wrote a key.
+pub const EMPTY_STORE: u64 = 1;
+
+impl Answer {
+    /// Whether it holds what clients wrote.
+    #[must_use]
+    pub fn holds_data(&self) -> bool {
+        self.revision > EMPTY_STORE
+    }
 }
 
 /// What etcd itself raises the alarm about.

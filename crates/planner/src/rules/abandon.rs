@@ -1,5 +1,7 @@
 //! An attempt that cannot form any more, or is not what the spec asks for, makes way for the next: new token, new names, new pods.
-//! Nothing is lost by it, since no client was let in yet; after the cluster has formed this never happens (invariant I8).
+//! Nothing is lost by it, since no client was let in yet; after the cluster has formed this never happens (invariant I8). One that got in
+//! all the same (`holding`) keeps its attempt from being given up: that counts as formed (`formed`). Where a member serves that does not tell,
+//! it is waited for.
 //!
 //! A missing pod ends the attempt, whether it was ever made or not. From the outside the two look the same, and a member that
 //! started, voted and came back empty under its name can undo what the others hold for decided (invariant I5). So a name is used for
@@ -10,9 +12,10 @@ use std::{collections::BTreeSet, time::Duration};
 use api::{Birth, Event, Reason};
 use launch::MemberName;
 
-use super::{Decision, Flow, Situation, after, first_birth, members};
+use super::{Decision, Flow, Situation, after, first_birth, formed, members};
 use crate::{
     Waiting,
+    holding::Holding,
     observed::{OrderSeen, PodPhase, Readiness, SeenMember, SeenPod},
     safety,
     step::BirthCause,
@@ -32,6 +35,15 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         return Flow::Next;
     }
     let Some((cause, member, why)) = cause(situation) else { return Flow::Next };
+    if formed::is_written(situation) {
+        return Flow::Next;
+    }
+    let mut current = situation.view.current();
+    if let Some(pod) = current.find(|pod| Holding::of(situation.observed, pod) == Holding::Unknown) {
+        let member = pod.name.clone();
+        decision.wait(Waiting::blocked(Reason::AbandonmentUnsafe { member, why }));
+        return Flow::Next;
+    }
     let pause = pause_after(birth).saturating_sub(situation.observed.birth_known_for);
     if !pause.is_zero() {
         let reason = Reason::BirthAbandoned { incarnation: birth.incarnation, why };
@@ -51,7 +63,7 @@ fn pause_after(birth: &Birth) -> Duration {
 }
 
 /// Why the attempt is over: the cause, a member that shows it, and a sentence.
-fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
+pub(super) fn cause(situation: &Situation<'_>) -> Option<(BirthCause, String, String)> {
     let attempt = situation.view.attempt.as_ref()?;
     let desired = situation.desired;
     let is_other = |pod: &&SeenPod| !pod.differences(desired, desired.version).is_empty();
@@ -309,6 +321,82 @@ mod tests {
         let mut lost = seed();
         lost.observed.pods.clear();
         assert!(abandons(&lost));
+    }
+
+    /// What would give up an attempt in which two members serve and the third one never came.
+    fn reasons_to_give_up() -> Vec<(&'static str, Change)> {
+        vec![
+            ("its size changes", |w| w.desired = desired_of(r#"{"size": 1}"#)),
+            ("its version changes", |w| w.desired = desired_of(r#"{"size": 3, "version": "3.5.33"}"#)),
+            ("its pods change", |w| {
+                w.desired = desired_of(r#"{"size": 3, "pod": {"nodeSelector": {"a": "b"}}}"#);
+            }),
+            ("a pod that serves is drained", |w| w.pod(1).deleting = true),
+            ("a pod that serves is gone", |w| w.drop_pod(1)),
+            ("the pod that never came is deleted", |w| w.drop_pod(2)),
+        ]
+    }
+
+    /// Two of three members serve; no node takes the third.
+    fn two_of_three() -> World {
+        let mut world = World::forming();
+        (0..2).for_each(|ordinal| world.answer(ordinal));
+        world.silence(2, Duration::ZERO);
+        world.pod(2).unschedulable = Some("0/3 nodes".to_owned());
+        world
+    }
+
+    #[test]
+    fn an_attempt_in_which_a_client_has_written_is_never_given_up_and_counts_as_formed() {
+        for (title, change) in reasons_to_give_up() {
+            let mut world = two_of_three();
+            world.change_answer(0, |answer| answer.revision += 1);
+            change(&mut world);
+            let plan = world.plan();
+            let latch = plan.steps.iter().find(|step| step.is_risky());
+            let Some(Step::LatchFormed { birth, .. }) = latch else { panic!("{title}: {:?}", plan.steps) };
+            assert_eq!((birth.incarnation, birth.cluster_id.as_deref()), (1, Some("cc")), "{title}");
+            let mut empty = two_of_three();
+            change(&mut empty);
+            assert!(abandons(&empty), "{title}: {:?}", empty.waits());
+        }
+    }
+
+    #[test]
+    fn what_a_client_wrote_waits_for_a_member_that_is_late_before_the_cluster_counts_as_formed() {
+        for (silent_for, formed) in [(0, false), (59, false), (60, true)] {
+            let mut world = two_of_three();
+            world.change_answer(1, |answer| answer.revision = 2);
+            world.silence(2, Duration::from_secs(silent_for));
+            assert_eq!(world.steps().contains(&"LatchFormed"), formed, "{silent_for}");
+            assert_eq!(world.steps().len(), if formed { 3 } else { 2 }, "{:?}", world.steps());
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_not_given_up_while_a_permission_cannot_be_withdrawn() {
+        let mut world = two_of_three();
+        world.change_answer(0, |answer| answer.revision += 1);
+        world.desired = desired_of(r#"{"size": 1}"#);
+        world.refuse(crate::POD_METADATA, 1);
+        assert!(world.plan().steps.iter().all(|step| !step.is_risky()), "{:?}", world.steps());
+    }
+
+    #[test]
+    fn nothing_is_given_up_while_a_member_serves_that_does_not_tell_what_it_holds() {
+        for (title, change) in reasons_to_give_up() {
+            let mut world = two_of_three();
+            for ordinal in 0..2 {
+                world.silence(ordinal, Duration::ZERO);
+                world.pod(ordinal).ready = Readiness::Ready;
+            }
+            change(&mut world);
+            assert!(!abandons(&world), "{title}");
+            assert!(world.waits().contains(&"AbandonmentUnsafe"), "{title}: {:?}", world.waits());
+            world.pod(0).ready = Readiness::NotReady;
+            world.pod(1).ready = Readiness::NotReady;
+            assert!(abandons(&world), "{title}: neither has a quorum");
+        }
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! A cluster whose members all serve has formed: each of them answers, is a voter, reads through the quorum, and names the same cluster
 //! and the same members. Once that is latched clients are let in, and nothing is ever started as new again.
 //!
-//! All of them, not a quorum: until then a lost member costs nothing but another attempt.
+//! All of them, not a quorum: until then a lost member costs nothing but another attempt. The exception is an attempt in which a client has
+//! written though no Service of ours led it there: it counts as formed as soon as it would be given up, or one of its members does not come.
+//! That somebody holds data is proof enough of a quorum, since nobody else takes a write. Those that do not answer may still come, as the
+//! first members that they are, and are replaced like any other member if they do not: where the rest is no quorum any more, such a one
+//! brings it back.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use api::{Event, Reason};
 
-use super::{Decision, Flow, Situation, after, empty_start};
+use super::{Decision, Flow, Situation, abandon, after, empty_start};
 use crate::{
     Waiting,
+    holding::Holding,
     id::ClusterId,
-    observed::{Answer, Observed, OrderSeen, SeenMember},
+    observed::{Answer, Observed, OrderSeen, SeenMember, SeenPod},
     safety::initial_cluster,
     status::FRESH,
     step::Step,
@@ -22,6 +27,8 @@ use crate::{
 const SOON: Duration = Duration::from_secs(2);
 /// For how long that may be so before it is no news any more.
 const NEWS: Duration = Duration::from_mins(1);
+/// How long a cluster in which a client has written waits for the members that it began with.
+const MISSED: Duration = Duration::from_mins(1);
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     let (view, observed) = (&situation.view, situation.observed);
@@ -42,16 +49,36 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         return Flow::Stop;
     }
     let latches = !birth.formed && !empty_start::is_held_up(situation);
-    if let Some(cluster_id) = formed_cluster(view).filter(|_| latches) {
+    let formed = formed_cluster(view).or_else(|| written_cluster(situation)).filter(|_| latches);
+    if let Some(cluster_id) = formed {
         decision.act = vec![Step::LatchFormed {
             resource_version: observed.resource.resource_version.clone(),
             from: birth.clone(),
             birth: birth.formed(cluster_id.to_string()),
         }];
         decision.events =
-            view.current().map(|pod| Event::NewMemberAdded { member: pod.name.clone() }).collect();
+            answers(view).map(|(member, _)| Event::NewMemberAdded { member: member.to_owned() }).collect();
     }
     Flow::Next
+}
+
+/// The cluster in which a client has written, where that is a reason to call it formed.
+fn written_cluster(situation: &Situation<'_>) -> Option<ClusterId> {
+    let view = &situation.view;
+    view.birth.filter(|birth| !birth.formed)?;
+    let (_, holder) = answers(view).find(|(_, answer)| answer.holds_data())?;
+    let is_missed = |pod: &SeenPod| {
+        let seen = view.observed.members.iter().find(|(name, _)| name.as_str() == pod.name);
+        matches!(seen, Some((_, SeenMember::Unknown { gone_for, .. })) if *gone_for >= MISSED)
+    };
+    let incomplete = abandon::cause(situation).is_some() || view.current().any(is_missed);
+    incomplete.then_some(holder.cluster_id)
+}
+
+/// Whether a member holds what a client wrote, so that the attempt is not given up whatever happens.
+pub(super) fn is_written(situation: &Situation<'_>) -> bool {
+    let observed = situation.observed;
+    situation.view.current().any(|pod| Holding::of(observed, pod) == Holding::Data)
 }
 
 /// Whether a member has just stopped to answer, or to reach its peers: a busy machine does that to one for a moment, and others wait for it.

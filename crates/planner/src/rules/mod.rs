@@ -12,6 +12,7 @@ mod join;
 mod labels;
 mod later;
 mod leave;
+mod lists;
 mod members;
 mod not_supported;
 mod paused;
@@ -76,6 +77,8 @@ const RULES: &[fn(&Situation<'_>, &mut Decision) -> Flow] = &[
     quorum_lost::ask,
     // What etcd raises the alarm about is said; while members may hold different data, nobody comes or goes.
     alarms::ask,
+    // While members disagree about who the members are, nobody comes or goes.
+    lists::ask,
     // A pod whose member is not in etcd is deleted.
     removed_pods::ask,
     // A member that is lost, or has had its time, is removed.

@@ -1,9 +1,19 @@
 //! Pods of attempts that were abandoned are deleted, one in a round. They are out of both Services already, so one on a node that
 //! is gone is not waited for.
+//!
+//! An attempt is given up only where nobody holds what a client wrote (`abandon`); but a client may write in that very moment, or later, through
+//! a Service of somebody's own. Such a pod is kept and named. They go one by one, each on a new look, so that the others tell.
+
+use std::collections::BTreeSet;
+
+use api::Reason;
 
 use super::{Decision, Flow, Situation};
 use crate::{
+    Waiting,
     effect::POD_DELETION,
+    holding::Holding,
+    observed::SeenPod,
     step::{SeenObject, Step},
     view::Kinship,
 };
@@ -12,7 +22,22 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !decision.act.is_empty() {
         return Flow::Next;
     }
-    let strays = situation.view.pods(Kinship::Older).filter(|pod| !pod.deleting);
+    let strays = || situation.view.pods(Kinship::Older);
+    let holds = |pod: &SeenPod| Holding::of(situation.observed, pod);
+    if let Some(pod) = strays().find(|pod| !pod.deleting && holds(pod) != Holding::Nothing) {
+        let why = match holds(pod) {
+            Holding::Data => "clients have written to it",
+            Holding::Unknown | Holding::Nothing => {
+                "it serves, and does not tell whether clients have written to it"
+            }
+        };
+        let (pod, why) = (pod.name.clone(), why.to_owned());
+        decision.wait(Waiting::blocked(Reason::AbandonedPodKept { pod, why }));
+    }
+    // Whoever was in one quorum with such a pod stays too.
+    let kept: BTreeSet<_> =
+        strays().filter(|pod| holds(pod) != Holding::Nothing).map(|pod| &pod.attempt).collect();
+    let strays = strays().filter(|pod| !pod.deleting && !kept.contains(&pod.attempt));
     // One that may not be deleted holds nobody else up.
     let stray = decision.first_due(situation, POD_DELETION, strays);
     decision.act.extend(stray.map(|pod| Step::DeleteAbandonedPod {
@@ -62,6 +87,31 @@ mod tests {
                 world.pod(ordinal).deleting = true;
             }
             assert_eq!(deleted(&world), [""; 0], "what is going already is not deleted again");
+        }
+    }
+
+    #[test]
+    fn pods_of_an_attempt_to_which_somebody_wrote_in_the_end_are_kept_and_named() {
+        for (title, change, kept) in [
+            ("it is empty", (|_| ()) as fn(&mut World), false),
+            ("one holds data", |w| w.change_answer(1, |answer| answer.revision += 1), true),
+            ("one serves and does not tell", |w| drop(w.observed.members.remove(&w.name(1))), true),
+        ] {
+            let mut world = abandoned(true);
+            (0..3).for_each(|ordinal| world.answer(ordinal));
+            world.change_all(|answer| answer.cluster_id = crate::ClusterId(0xdd));
+            change(&mut world);
+            assert_eq!(deleted(&world).is_empty(), kept, "{title}");
+            assert_eq!(world.waits().contains(&"AbandonedPodKept"), kept, "{title}: {:?}", world.waits());
+            world.pod(1).deleting = true;
+            world.answer(1);
+            world.change_answer(1, |answer| {
+                answer.cluster_id = crate::ClusterId(0xdd);
+                answer.revision += 1;
+            });
+            assert_eq!(deleted(&world), [""; 0], "{title}: it is on its way out, and is not alone");
+            world.drop_pod(1);
+            assert_eq!(deleted(&world).len(), 1, "{title}: it is gone, and the others follow");
         }
     }
 

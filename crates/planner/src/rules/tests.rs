@@ -43,6 +43,8 @@ const HAPPENINGS: &[Change] = &[
     |w| w.change_answer(0, |answer| answer.cluster_id = ClusterId(1)),
     |w| w.change_answer(0, |answer| answer.members.clear()),
     |w| w.change_answer(1, |answer| answer.linearizable = false),
+    |w| w.change_answer(1, |answer| answer.revision += 1),
+    |w| w.change_answer(1, |answer| answer.members.truncate(1)),
     |w| w.desired = desired_of(r#"{"size": 1}"#),
     |w| w.desired = desired_of(r#"{"size": 7, "version": "3.4.45"}"#),
     |w| w.desired = desired_of(r#"{"size": 99}"#),
@@ -99,7 +101,10 @@ fn facts(world: &World) -> Facts {
         let object = crate::manifest::pod(&desired, &made, &member).unwrap();
         let served =
             world.observed.answer(&pod.name).filter(|a| a.linearizable).map(|answer| answer.cluster_id);
-        let made = MadePod { uid: pod.uid.clone(), served, started: true, ..MadePod::from_pod(&object) };
+        let told = world.observed.answer(&pod.name).is_some_and(crate::Answer::holds_data);
+        let written = told;
+        let (uid, started) = (pod.uid.clone(), true);
+        let made = MadePod { uid, served, started, written, told, ..MadePod::from_pod(&object) };
         facts.made.insert(pod.name.clone(), made);
     }
     let list = crate::view::View::of(&world.observed).member_list().map(|list| list.members.clone());

@@ -32,6 +32,17 @@ fn with_pods(mut facts: Facts, of: &Attempt, count: usize) -> Facts {
     facts
 }
 
+/// One of them tells that it holds what a client wrote.
+fn telling(mut facts: Facts) -> Facts {
+    for made in facts.made.values_mut() {
+        made.written = true;
+    }
+    if let Some(mut last) = facts.made.last_entry() {
+        last.get_mut().told = true;
+    }
+    facts
+}
+
 fn latch(birth: Birth) -> Effect {
     Effect::ReplaceStatusBirth { resource_version: "1".to_owned(), birth }
 }
@@ -152,6 +163,8 @@ fn what_breaks_an_invariant_is_caught_and_named() {
         (born(), latch(formed(1)), Violation::FormedTooEarly),
         (with_pods(born(), &one, 2), latch(formed(1)), Violation::FormedTooEarly),
         (with_pods(born(), &one, 3), latch(birth(1).formed("dd".to_owned())), Violation::FormedTooEarly),
+        (telling(with_pods(born(), &one, 2)), latch(birth(2)), Violation::DataAbandoned),
+        (telling(with_pods(facts(Some(birth(2))), &one, 2)), delete(&one), Violation::DataAbandoned),
         (born(), grant(false), Violation::EmptyStartGranted),
         (with_pods(born(), &one, 1), delete(&one), Violation::LivePodDeleted),
         (born(), delete(&one), Violation::LivePodDeleted),
@@ -194,6 +207,16 @@ fn what_the_rules_do_breaks_none_also_when_it_lands_late() {
         ("a pod of the birth", with_pods(facts(Some(birth(1))), &one, 2), create(&one, 2)),
         ("a late pod of an abandoned attempt", with_pods(facts(Some(formed(2))), &two, 3), create(&one, 2)),
         ("the end of forming", with_pods(facts(Some(birth(1))), &one, 3), latch(formed(1))),
+        (
+            "the end of forming for what a client wrote",
+            telling(with_pods(facts(Some(birth(1))), &one, 2)),
+            latch(formed(1)),
+        ),
+        (
+            "a late pod of a cluster that was called formed for it",
+            telling(with_pods(facts(Some(formed(1))), &one, 2)),
+            create(&one, 2),
+        ),
         ("a withdrawn permission", facts(Some(birth(1))), grant(true)),
         ("an abandoned pod", with_pods(facts(Some(birth(2))), &one, 3), delete(&one)),
         ("a client Service without members", facts(None), client(None)),

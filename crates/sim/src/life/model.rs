@@ -323,6 +323,7 @@ impl<'a> Model<'a> {
                 joins: !id.is_founder(),
                 started: slot.has(Mark::Started),
                 served: id.is_founder().then(super::cast::cluster_id),
+                ..MadePod::default()
             };
             (name, made)
         };

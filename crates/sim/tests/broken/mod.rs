@@ -105,6 +105,28 @@ pub(crate) fn never_withdraws_the_permission(desired: &Wanted, observed: &Observ
     without(desired, observed, |step| matches!(step, Step::WithdrawEmptyStart { .. }))
 }
 
+/// What members hold is not looked at.
+pub(crate) fn gives_up_what_clients_wrote(desired: &Wanted, observed: &Observed) -> Plan {
+    seeing(desired, observed, |observed| {
+        for member in observed.members.values_mut() {
+            if let planner::SeenMember::Known(answer) = member {
+                answer.revision = planner::EMPTY_STORE;
+            }
+        }
+    })
+}
+
+/// What members of attempts that were given up hold is not looked at.
+pub(crate) fn deletes_pods_that_hold_what_clients_wrote(desired: &Wanted, observed: &Observed) -> Plan {
+    let counts: Vec<String> = current(observed).map(|pod| pod.name.clone()).collect();
+    seeing(desired, observed, |observed| {
+        observed.members.retain(|name, _| counts.iter().any(|one| one == name.as_str()));
+        for pod in observed.pods.iter_mut().filter(|pod| !counts.contains(&pod.name)) {
+            pod.ready = planner::Readiness::NotReady;
+        }
+    })
+}
+
 pub(crate) fn gives_the_permission_back(desired: &Wanted, observed: &Observed) -> Plan {
     let mut plan = plan(desired, observed);
     for pod in current(observed) {
