@@ -141,7 +141,7 @@ fn container() -> Container {
 }
 
 /// What is asked for is what it needs: a pod that asks for nothing is the first that a node without memory ends. Fifty clusters take 32 MiB,
-/// and the limit leaves room for several hundred. There is none for the processor: who is throttled renews no Lease.
+/// and the limit is eight times that. There is none for the processor: who is throttled renews no Lease.
 fn resources() -> ResourceRequirements {
     let quantities = |all: &[(&str, &str)]| {
         let each = all.iter().map(|(what, much)| ((*what).to_owned(), Quantity((*much).to_owned())));
