@@ -96,7 +96,24 @@ rules:
   - leases
   verbs:
   - create
+- apiGroups:
+  - coordination.k8s.io
+  resourceNames:
+  - etcd-operator
+  resources:
+  - leases
+  verbs:
   - get
+  - update
+- apiGroups:
+  - coordination.k8s.io
+  resourceNames:
+  - etcd-operator-cluster-wide
+  resources:
+  - leases
+  verbs:
+  - get
+  - list
   - update
 - apiGroups:
   - apiextensions.k8s.io
@@ -104,6 +121,16 @@ rules:
   - customresourcedefinitions
   verbs:
   - create
+- apiGroups:
+  - apiextensions.k8s.io
+  resourceNames:
+  - etcdclusters.etcd.database.coreos.com
+  - etcdbackups.etcd.database.coreos.com
+  - etcdrestores.etcd.database.coreos.com
+  resources:
+  - customresourcedefinitions
+  verbs:
+  - get
   - patch
 ROLE
 

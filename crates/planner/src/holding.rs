@@ -20,9 +20,8 @@ impl Holding {
     pub(crate) fn of(observed: &Observed, pod: &SeenPod) -> Self {
         match observed.answer(&pod.name) {
             Some(answer) if answer.holds_data() => Self::Data,
-            Some(_) => Self::Nothing,
             None if pod.is_ready() => Self::Unknown,
-            None => Self::Nothing,
+            Some(_) | None => Self::Nothing,
         }
     }
 }

@@ -53,6 +53,7 @@ pub struct MemberFact {
 }
 
 /// A pod that was made, once.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MadePod {
     /// Its UID.

@@ -101,8 +101,8 @@ fn abandon(state: &mut State, attempt: AttemptId) {
     for id in attempt.pods() {
         let pod = state.pod(id);
         let tells = pod.stage == Stage::Up && pod.has(Mark::Written);
-        let stage = if tells { Stage::Up } else { Stage::Pending };
-        let plain = if pod.exists() { Pod { stage, ..Pod::default() } } else { pod.gone() };
+        let now = if tells { Stage::Up } else { Stage::Pending };
+        let plain = if pod.exists() { Pod { stage: now, ..Pod::default() } } else { pod.gone() };
         let told = [Mark::Ran, Mark::Written].into_iter().filter(|_| tells);
         let kept = [Mark::Deleting, Mark::NodeLost].into_iter().chain(told).filter(|mark| pod.has(*mark));
         if pod.stage != Stage::Unmade {
