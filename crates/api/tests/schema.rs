@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// The number, and the beginning of a digest of what the API server does by the schemas that have it.
-const PINNED: (u32, &str) = (1, "640e991d49b2a19d");
+const PINNED: (u32, &str) = (1, "bddc909cc9d2fe8e");
 
 /// Texts for people may change without a new number.
 fn without_descriptions(value: &mut Value) {
