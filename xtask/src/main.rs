@@ -56,7 +56,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    match run(&Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // A sentence with its causes: sixty frames of a runtime, wherever RUST_BACKTRACE is set, would bury it.
@@ -66,17 +66,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(verb: Verb) -> anyhow::Result<()> {
+fn run(verb: &Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Check => test::run(Extent::Check),
-        Verb::Test { all } => test::run(if all { Extent::All } else { Extent::Test }),
+        Verb::Test { all } => test::run(if *all { Extent::All } else { Extent::Test }),
         Verb::Image => image::run(),
         Verb::Deploy => in_runtime(deploy::deploy()),
         Verb::Push => in_runtime(deploy::push_image()),
         Verb::Undeploy => in_runtime(deploy::undeploy()),
         Verb::Demo => in_runtime(demo::run()),
         Verb::Proof => proof::run(),
-        Verb::Generate { check } => generate::run(check),
+        Verb::Generate { check } => generate::run(*check),
     }
 }
 

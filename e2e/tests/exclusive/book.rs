@@ -36,8 +36,8 @@ async fn the_chapter_works_as_written_from_the_first_file_to_the_last_clean_up()
         }
         reader.block(block).await?;
         let changes = ["apply", "edit", "delete pod", "patch"].map(|verb| format!("kubectl {verb} "));
-        let changed = |line: &String| changes.iter().any(|change| line.contains(change.as_str()));
-        if block.typed().iter().any(changed) {
+        let edits = |line: &String| changes.iter().any(|change| line.contains(change.as_str()));
+        if block.typed().iter().any(edits) {
             still_there(&reader).await.with_context(|| format!("after the block {}", block.at))?;
         }
     }

@@ -80,12 +80,9 @@ fn role_without(resource: &str, verbs: &[&str]) -> String {
     let rules = RULES.iter().filter(|rule| rule.used == Used::Always);
     let rules = rules.flat_map(|rule| rule.resources.iter().map(move |it| (rule, *it))).map(|(rule, it)| {
         let kept = rule.verbs.iter().filter(|verb| it != resource || !verbs.contains(verb));
-        let mut kept =
-            json!({"apiGroups": [rule.group], "resources": [it], "verbs": kept.collect::<Vec<_>>()});
-        if !rule.names.is_empty() {
-            kept["resourceNames"] = json!(rule.names);
-        }
-        kept
+        // Without names it is about all objects of its kind.
+        let names = (!rule.names.is_empty()).then_some(rule.names);
+        json!({"apiGroups": [rule.group], "resources": [it], "verbs": kept.collect::<Vec<_>>(), "resourceNames": names})
     });
     // A rule without verbs is none.
     let rules: Vec<_> = rules.filter(|rule| rule["verbs"] != json!([])).collect();

@@ -223,7 +223,7 @@ async fn a_paused_cluster_stops_in_the_middle_of_an_upgrade_heals_first_and_goes
             ask_for(&ns, r#"{"size": 5}"#).await?;
             operator_replicas(&ns, 0).await?;
             operator_replicas(&ns, 1).await?;
-            sleep(Duration::from_secs(60)).await;
+            sleep(Duration::from_mins(1)).await;
             ensure!(relaunches(&ns, mark)?.is_empty(), "a paused cluster was touched");
             ensure!(living(&ns, "c").await?.len() == 2, "a paused cluster was touched");
             let status = ns.api::<EtcdCluster>().get("c").await?.status.unwrap_or_default();
