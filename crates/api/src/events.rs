@@ -59,6 +59,12 @@ impl Event {
         matches!(self, Self::BirthAbandoned { .. })
     }
 
+    /// Whether it is known by what the status said before: it is told once that is written anew, and then cannot be known again.
+    #[must_use]
+    pub fn follows_from_status(&self) -> bool {
+        matches!(self, Self::MemberUpgraded { .. })
+    }
+
     /// The pod that this is about: what keeps Events about different members apart where they are merged.
     #[must_use]
     pub fn member(&self) -> &str {

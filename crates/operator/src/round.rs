@@ -188,11 +188,12 @@ impl Context {
         untold.retain(|(event, _)| !plan.events.contains(event));
         let (mut events, mut open) = of_before(&observation.observed, untold);
         // What was not done may have happened all the same.
-        let planned = plan.events.iter().cloned();
+        let (seen, planned): (Vec<_>, Vec<_>) =
+            plan.events.iter().cloned().partition(api::Event::follows_from_status);
         if done {
             events.extend(planned);
         } else {
-            open.extend(planned.map(|event| (event, Instant::now())));
+            open.extend(planned.into_iter().map(|event| (event, Instant::now())));
         }
         memory.untold = open;
         let events = events.iter().map(|event| self.reporter.event(&observation.resource, event));
@@ -221,7 +222,10 @@ impl Context {
             }
             // Somebody wrote the resource since; that is an event, and another round.
             Ok(false) => debug!("the resource has moved since it was read"),
-            Ok(true) => {}
+            Ok(true) => {
+                let seen = seen.iter().map(|event| self.reporter.event(&observation.resource, event));
+                self.tell_events(seen.collect(), memory).await;
+            }
         }
         if acted == Acted::Stopped {
             return (Ended::Failed, "failed");

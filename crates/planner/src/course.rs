@@ -33,9 +33,14 @@ pub(crate) enum Course {
 
 impl Course {
     pub(crate) fn of(view: &View<'_>, membership: Option<&Membership<'_>>, desired: &Desired) -> Self {
-        let running = || membership.into_iter().flat_map(Membership::running);
+        let running = membership.into_iter().flat_map(Membership::running);
+        // Who is on its way to another version has to come as far as the others before they go any further.
+        let held = pods_of_members(view, membership)
+            .filter(|pod| is_held_by_relaunch(view, pod))
+            .filter_map(|pod| last_seen_version(view, &pod.name));
         let told = view.observed.resource.status.current_version.as_deref();
-        let Some(lowest) = running().min().or_else(|| told?.parse().ok()) else { return Self::Unknown };
+        let lowest = running.chain(held).min().or_else(|| told?.parse().ok());
+        let Some(lowest) = lowest else { return Self::Unknown };
         if !desired.is_version_accepted() {
             return Self::To(lowest);
         }
@@ -65,6 +70,12 @@ impl Course {
             | Self::AfterStorageVersion { next } => Some(*next),
             Self::Refused(_) | Self::Unknown => None,
         }
+    }
+
+    /// Whether a member that is ordered to run this version may be given the next one while it is down. What etcd has to agree on first, it
+    /// has to here as well; within a minor there is nothing to agree on.
+    pub(crate) fn is_open_to(&self, ordered: EtcdVersion) -> bool {
+        matches!(self, Self::To(_)) || self.next().is_some_and(|next| next.minor() == ordered.minor())
     }
 
     /// Whether members are on their way to another version or image than they run.

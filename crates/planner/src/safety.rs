@@ -22,6 +22,10 @@ use crate::{
     quorum,
 };
 
+mod roll;
+
+pub use roll::Running;
+
 /// What is true of the world.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
@@ -35,6 +39,8 @@ pub struct Facts {
     pub members: Vec<MemberFact>,
     /// Every name that was ever added to etcd by us, whether it is still listed or not.
     pub added: BTreeSet<String>,
+    /// What members run.
+    pub running: Running,
 }
 
 /// A member that etcd has.
@@ -144,6 +150,14 @@ violations! {
     QuorumRisked => "a change of the membership does not leave a quorum among the members that were healthy";
     /// Of I3.
     RestedWithoutQuorum => "a member is restarted while the healthy ones without it are no quorum of all voters";
+    /// Of I3.
+    SecondAtRest => "a member that serves is restarted while another one that was restarted does not serve yet";
+    /// Of design decision 9.
+    LeaderRested => "the leader is restarted while a member that was relaunched before it could lead";
+    /// Of design decision 9.
+    MinorSkipped => "a member is given a version that is more than one minor above the one that the cluster has agreed on";
+    /// Of design decision 9.
+    BelowClusterVersion => "a member is given a version below the one that the cluster has agreed on";
     /// Of I4.
     SecondChange => "a member is added while another one is on its way in";
     /// Of design decision 1.
@@ -174,7 +188,7 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
             when(*key == launch::ORDER_ANNOTATION && grants(value), Violation::EmptyStartGranted)
         }
         Effect::RelaunchPod { name, basis, annotations, .. } => {
-            check_relaunch(facts, name, basis.as_ref(), annotations)
+            roll::check(facts, name, basis.as_ref(), annotations)
         }
         Effect::DeletePod { uid, .. } => {
             let made = facts.made.iter().find(|(_, made)| made.uid == *uid);
@@ -189,29 +203,6 @@ pub fn check(facts: &Facts, effect: &Effect) -> Vec<Violation> {
             broken
         }
     }
-}
-
-fn check_relaunch(
-    facts: &Facts,
-    name: &str,
-    basis: Option<&Basis>,
-    annotations: &BTreeMap<String, String>,
-) -> Vec<Violation> {
-    let order = annotations.get(launch::ORDER_ANNOTATION);
-    let member = facts.members.iter().find(|member| member.name == name);
-    let voters: Vec<&MemberFact> = facts.members.iter().filter(|member| !member.learner).collect();
-    let id = member.map(|member| member.id);
-    let healthy = |basis: &Basis| {
-        let others = basis.healthy.iter().filter(|healthy| Some(**healthy) != id);
-        others.filter(|healthy| voters.iter().any(|voter| voter.id == **healthy)).count()
-    };
-    // Up to two voters, nobody can be done without: that is announced, and the data is kept.
-    let risked = voters.len() > 2 && basis.is_some_and(|basis| healthy(basis) < quorum(voters.len()));
-    let rows = [
-        (order.is_some_and(|order| grants(order)), Violation::EmptyStartGranted),
-        (risked, Violation::RestedWithoutQuorum),
-    ];
-    rows.into_iter().filter(|(broken, _)| *broken).map(|(_, violation)| violation).collect()
 }
 
 /// Whether an order permits an empty start.

@@ -1,10 +1,6 @@
 //! FOR PROOF: the planner inside the world: what it plans on what an operator sees, and what happens when a write lands.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    hash::BuildHasherDefault,
-    rc::Rc,
-};
+use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
 
 use api::{ConditionStatus, ConditionType};
 use planner::{
@@ -348,7 +344,7 @@ impl<'a> Model<'a> {
             members: state.resource.birth.filter(|birth| birth.formed).map_or_else(Vec::new, |birth| {
                 birth.attempt.pods().map(|id| self.member(state, id)).collect()
             }),
-            added: BTreeSet::new(),
+            ..Facts::default()
         }
     }
 

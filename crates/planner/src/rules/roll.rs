@@ -43,7 +43,7 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
         decision.look_again(after(situation.observed.now, LOOK));
         decision.rolling = is_midway(situation, next);
     }
-    if relaunch_held(situation, decision, next) {
+    if relaunch_held(situation, decision, &course, next) {
         return Flow::Next;
     }
     let Some(membership) = membership else { return Flow::Next };
@@ -53,6 +53,12 @@ pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     }
     // What happened is written down before the next step is taken.
     if told || !decision.may_act() || leave::paused_by_etcd(situation, decision) {
+        return Flow::Next;
+    }
+    // What was allowed for another way than this: while it is in force, the cluster does not agree on any higher version.
+    if let Some(to) = membership.downgrade().filter(|minor| *minor != next.minor()) {
+        decision.wait(Waiting::passing(Reason::CancellingDowngrade { to: to.to_string() }));
+        decision.act.extend(membership.basis(None).map(|basis| Step::ChangeDowngrade { basis, to: None }));
         return Flow::Next;
     }
     match course {
@@ -102,13 +108,23 @@ fn tell(situation: &Situation<'_>, decision: &mut Decision) -> bool {
 
 /// Gives a member that does not come up with what it was given what the spec says now. It serves nobody, so nobody has to do without it for
 /// that. Whether there is such a member.
-fn relaunch_held(situation: &Situation<'_>, decision: &mut Decision, next: EtcdVersion) -> bool {
-    let pods = pods_of_members(&situation.view, situation.membership.as_ref());
+fn relaunch_held(
+    situation: &Situation<'_>,
+    decision: &mut Decision,
+    course: &Course,
+    next: EtcdVersion,
+) -> bool {
+    let membership = situation.membership.as_ref();
+    let pods = pods_of_members(&situation.view, membership);
+    // It has run what it was given, or the cluster could not have agreed on it: it was only not written down.
+    let agreed = membership.and_then(Membership::cluster_version);
+    let is_below = agreed.is_some_and(|agreed| next.minor() < agreed);
     let held: Vec<&SeenPod> =
         pods.filter(|pod| is_held_by_relaunch(&situation.view, pod) && !pod.deleting).collect();
     for pod in &held {
         let to = pod.version().map(|version| version.to_string()).unwrap_or_default();
-        if !needs_relaunch(pod, situation.desired, next) {
+        let is_open = !is_below && pod.version().is_some_and(|ordered| course.is_open_to(ordered));
+        if !is_open || !needs_relaunch(pod, situation.desired, next) {
             let why = super::members::waiting_of(pod)
                 .map_or_else(|| "it is down".to_owned(), |waiting| waiting.reason.to_string());
             let member = pod.name.clone();
@@ -145,12 +161,6 @@ fn not_now(situation: &Situation<'_>, membership: &Membership<'_>, next: EtcdVer
 }
 
 fn roll(situation: &Situation<'_>, membership: &Membership<'_>, decision: &mut Decision, next: EtcdVersion) {
-    // What was allowed for another way than this.
-    if let Some(to) = membership.downgrade().filter(|minor| *minor != next.minor()) {
-        decision.wait(Waiting::passing(Reason::CancellingDowngrade { to: to.to_string() }));
-        decision.act.extend(membership.basis(None).map(|basis| Step::ChangeDowngrade { basis, to: None }));
-        return;
-    }
     let needs = |seat: &Seat<'_>| seat.pod.is_some_and(|pod| needs_relaunch(pod, situation.desired, next));
     let mut outdated: Vec<&Seat<'_>> = membership.voters().filter(|seat| needs(seat)).collect();
     outdated
@@ -548,6 +558,65 @@ mod tests {
             assert_eq!(world.pod(ordinal).uid, uid);
             world.budgeted();
             assert_eq!(world.steps(), [""; 0], "once");
+        }
+    }
+
+    #[test]
+    fn one_that_is_on_its_way_over_a_minor_is_not_given_the_one_after() {
+        for written_down in [true, false] {
+            let mut world = running(3, "3.5.33", "3.7.1");
+            for _ in 0..2 {
+                let ordinal = land(&mut world);
+                serve(&mut world, ordinal);
+                see(&mut world);
+                lead(&mut world, ordinal);
+            }
+            let last = land(&mut world);
+            let mut etcd = container(waiting("ContainerCreating", ""));
+            etcd.id = world.pod(last).etcd().and_then(|etcd| etcd.id.clone());
+            world.pod(last).containers = vec![etcd];
+            world.silence(last, Duration::from_secs(1));
+            if !written_down {
+                world.observed.resource.status.member_details = None;
+            }
+            assert_eq!(relaunched(&world), None, "{written_down}");
+            if written_down {
+                assert_eq!(world.plan().report.status.stop_over.as_deref(), Some("3.6.14"));
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_died_before_it_was_written_down_is_not_brought_below_what_the_cluster_has_agreed_on() {
+        let mut world = running(3, "3.5.33", "3.6.14");
+        for _ in 0..3 {
+            see(&mut world);
+            let ordinal = land(&mut world);
+            serve(&mut world, ordinal);
+            lead(&mut world, 1);
+        }
+        let (agreed, last) = (Some(Minor::V3_6), 0);
+        world.change_all(|answer| (answer.cluster_version, answer.storage_version) = (agreed, agreed));
+        world.pod(last).containers = vec![{
+            let mut etcd = container(waiting("CrashLoopBackOff", "back-off"));
+            (etcd.id, etcd.restarts) = (Some("containerd://5".to_owned()), 5);
+            etcd
+        }];
+        world.silence(last, Duration::from_secs(1));
+        world.desired = desired_of(r#"{"size": 3, "version": "3.5.33"}"#);
+        assert_eq!(relaunched(&world), None);
+    }
+
+    #[test]
+    fn a_way_down_that_is_not_wanted_any_more_is_closed_also_before_anybody_took_it() {
+        for asked in ["3.6.14", "3.6.13", "3.7.1"] {
+            let mut world = running(3, "3.6.14", asked);
+            world.change_all(|answer| {
+                (answer.downgrade, answer.cluster_version) = (Some(Minor::V3_5), Some(Minor::V3_5));
+            });
+            let steps = world.plan().steps;
+            let cancels = |step: &Step| matches!(step, Step::ChangeDowngrade { to: None, .. });
+            assert!(matches!(steps.as_slice(), [step] if cancels(step)), "{asked}: {steps:?}");
         }
     }
 

@@ -126,6 +126,30 @@ fn relaunch(id: u64, healthy: Option<&[u64]>, intent: Intent) -> Effect {
     }
 }
 
+/// A relaunch of a member to this version.
+fn relaunch_to(id: u64, version: &str) -> Effect {
+    let mut effect = relaunch(id, Some(&[1, 2, 3]), Intent::Restart);
+    let Effect::RelaunchPod { annotations, .. } = &mut effect else { panic!("{effect:?}") };
+    let order = LaunchOrder::read(&annotations[launch::ORDER_ANNOTATION]).unwrap();
+    let order = LaunchOrder { version: version.parse().unwrap(), ..order };
+    annotations.insert(launch::ORDER_ANNOTATION.to_owned(), order.to_annotation());
+    effect
+}
+
+/// Three members that run these versions, of which the first leads; none stands for one that was restarted and does not serve yet.
+fn rolling(versions: [&str; 3]) -> Facts {
+    let mut facts = cluster(&[1, 2, 3]);
+    for (id, version) in (1..).map(MemberId).zip(versions) {
+        match version.parse() {
+            Ok(version) => drop(facts.running.serving.insert(id, version)),
+            Err(_) => drop(facts.running.resting.insert(id)),
+        }
+    }
+    facts.running.leader = Some(MemberId(1));
+    facts.running.agreed = facts.running.serving.values().map(|version| version.minor()).min();
+    facts
+}
+
 fn add(name: &str, learner: bool) -> MemberChange {
     let member = name.parse().unwrap();
     let peer_url = desired().peer_url(&member).unwrap();
@@ -179,6 +203,10 @@ fn what_breaks_an_invariant_is_caught_and_named() {
         (cluster(&[1, 2, 3, -4]), change(&[1], promote(4)), Violation::QuorumRisked),
         (cluster(&[1, 2, 3]), relaunch(1, Some(&[1, 2]), Intent::Restart), Violation::RestedWithoutQuorum),
         (cluster(&[1, 2, 3]), relaunch(1, Some(&[1, 2, 3]), Intent::Join), Violation::EmptyStartGranted),
+        (rolling(["3.5.33", "3.5.33", ""]), relaunch_to(2, "3.6.14"), Violation::SecondAtRest),
+        (rolling(["3.5.33", "3.5.33", "3.6.14"]), relaunch_to(1, "3.6.14"), Violation::LeaderRested),
+        (rolling(["3.5.33", "3.5.33", "3.5.33"]), relaunch_to(2, "3.7.1"), Violation::MinorSkipped),
+        (rolling(["3.6.14", "3.6.14", "3.6.14"]), relaunch_to(2, "3.5.33"), Violation::BelowClusterVersion),
         (cluster(&[1, 2, -3]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
         (cluster(&[1, 2, 11]), change(&[1, 2], add("example-new", true)), Violation::SecondChange),
         (cluster(&[1, 2]), change(&[1, 2], add("example-used", true)), Violation::NameAddedTwice),
@@ -233,6 +261,13 @@ fn what_the_rules_do_breaks_none_also_when_it_lands_late() {
         ("the pod of a removed member", cluster(&[1, 2]), delete(&one)),
         ("one of three, relaunched", cluster(&[1, 2, 3]), relaunch(1, Some(&[2, 3]), Intent::Restart)),
         ("the only one, relaunched", cluster(&[1]), relaunch(1, Some(&[1]), Intent::Restart)),
+        ("one at a time", rolling(["3.5.33", "3.6.14", "3.5.33"]), relaunch_to(3, "3.6.14")),
+        (
+            "the leader of a version without hand-over",
+            rolling(["3.2.32", "3.3.27", "3.3.27"]),
+            relaunch_to(1, "3.3.27"),
+        ),
+        ("one that is at rest, once more", rolling(["3.5.33", "3.5.33", ""]), relaunch_to(3, "3.5.33")),
         ("one that is down, relaunched", cluster(&[1, 2, 3]), relaunch(1, None, Intent::Restart)),
     ];
     for (title, facts, effect) in table {

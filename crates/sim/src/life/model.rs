@@ -349,6 +349,7 @@ impl<'a> Model<'a> {
                 .filter(|id| !id.is_founder() && state.slot(*id) != Slot::default())
                 .map(|id| self.cast.name(id))
                 .collect(),
+            ..Facts::default()
         }
     }
 }
