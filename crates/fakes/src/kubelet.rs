@@ -8,7 +8,7 @@ use std::{
 };
 
 use launch::{
-    LaunchOrder, ORDER_ANNOTATION, Seal,
+    LaunchOrder, ORDER_ANNOTATION, Refusal, Seal,
     guard::{self, Found, FoundSeal},
 };
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     etcd::{Etcd, Flags, Log},
     kubernetes::{ApiServer, kinds, selects, store::Key},
+    registry::Registry,
 };
 
 /// How long a pod takes to be scheduled, and from then on to start its container.
@@ -27,6 +28,10 @@ const AWAITED: Duration = Duration::from_millis(500);
 const BELIEVED: Duration = Duration::from_secs(9);
 /// How long a container that ended waits for its next start; it doubles, up to the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
+/// Between two tries to pull an image.
+const PULL: Duration = Duration::from_secs(10);
+/// The name of the container that runs etcd.
+const ETCD: &str = "etcd";
 /// How long a container takes to end.
 const END: Duration = Duration::from_millis(100);
 
@@ -53,6 +58,14 @@ struct Known {
     next: Option<(Instant, Next)>,
     running: bool,
     ready: bool,
+    /// The image that its container was last started from, or is pulled for it.
+    image: Option<String>,
+    /// Whether that image cannot be pulled.
+    pull_fails: bool,
+    /// How often a container was started.
+    starts: u32,
+    /// Whether the next start is a restart that was not counted yet.
+    restart_due: bool,
     restarts: u32,
     last_end: Option<String>,
 }
@@ -60,6 +73,8 @@ struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Schedule,
+    /// The image is pulled; for a container that was ended for another image.
+    Pull,
     Start,
     Probe,
     End,
@@ -94,13 +109,26 @@ pub struct Kubelet {
     etcd: Etcd,
     pods: Arc<Mutex<Pods>>,
     ran: Arc<Mutex<BTreeMap<String, Ran>>>,
+    registry: Registry,
 }
 
 impl Kubelet {
     /// A kubelet of this API server, that runs this etcd.
     #[must_use]
     pub fn new(server: &ApiServer, etcd: &Etcd) -> Self {
-        Self { server: server.clone(), etcd: etcd.clone(), pods: Arc::default(), ran: Arc::default() }
+        Self {
+            server: server.clone(),
+            etcd: etcd.clone(),
+            pods: Arc::default(),
+            ran: Arc::default(),
+            registry: Registry::default(),
+        }
+    }
+
+    /// What its images are pulled from.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// What became of etcd in every pod there ever was, by the pod's UID.
@@ -178,6 +206,10 @@ impl Kubelet {
             next: Some((Instant::now() + STEP, Next::Schedule)),
             running: false,
             ready: false,
+            image: None,
+            pull_fails: false,
+            starts: 0,
+            restart_due: false,
             restarts: 0,
             last_end: None,
         });
@@ -189,6 +221,9 @@ impl Kubelet {
         if deleting && !matches!(state.next, Some((_, Next::End))) {
             state.next = Some((Instant::now() + END, Next::End));
         }
+        if !deleting && state.image.as_deref().is_some_and(|image| image_of(pod) != image) {
+            self.changed_image(key, pod, state);
+        }
         if state.running && !self.etcd.runs(&state.address) {
             self.ended(key, state, "the process ended");
         }
@@ -198,9 +233,10 @@ impl Kubelet {
         match state.next {
             Some((at, next)) if at <= Instant::now() => match next {
                 Next::Schedule => {
-                    state.next = Some((Instant::now() + STEP, Next::Start));
-                    self.tell(key, state);
+                    state.image = Some(image_of(pod).to_owned());
+                    self.pull(key, state);
                 }
+                Next::Pull => self.pull(key, state),
                 Next::Start => self.start(key, pod, state),
                 Next::Probe => self.probe(key, state),
                 Next::End => {
@@ -213,12 +249,39 @@ impl Kubelet {
         }
     }
 
+    /// The container is ended first, and then the image is pulled.
+    fn changed_image(&self, key: &Key, pod: &Value, state: &mut Known) {
+        self.etcd.stop(&state.address);
+        if state.running {
+            state.last_end = Some(String::new());
+            state.restart_due = true;
+        }
+        (state.running, state.ready, state.pull_fails) = (false, false, false);
+        state.image = Some(image_of(pod).to_owned());
+        state.next = Some((Instant::now() + END, Next::Pull));
+        self.tell(key, state);
+    }
+
+    fn pull(&self, key: &Key, state: &mut Known) {
+        state.pull_fails = self.registry.lacks(state.image.as_deref().unwrap_or_default());
+        let (wait, next) = if state.pull_fails { (PULL, Next::Pull) } else { (STEP, Next::Start) };
+        state.next = Some((Instant::now() + wait, next));
+        self.tell(key, state);
+    }
+
     fn start(&self, key: &Key, pod: &Value, state: &mut Known) {
+        state.starts += 1;
+        state.restarts += u32::from(std::mem::take(&mut state.restart_due));
         let text = pod["metadata"]["annotations"][ORDER_ANNOTATION].as_str().unwrap_or_default();
         let order = match LaunchOrder::read(text) {
             Ok(order) => order,
             Err(error) => return self.ended(key, state, &error.to_string()),
         };
+        let held = self.registry.held_by(image_of(pod), &order);
+        if held != order.version.to_string() {
+            let refusal = Refusal::VersionMismatch { expected: order.version, found: held };
+            return self.ended(key, state, &refusal.to_termination_message());
+        }
         let seal = |found: &Option<Seal>| found.clone().map_or(FoundSeal::Absent, FoundSeal::Of);
         let found = Found {
             wal: state.disks.log.is_some(),
@@ -293,11 +356,21 @@ impl Kubelet {
 
     /// Writes the pod's status.
     fn tell(&self, key: &Key, state: &Known) {
+        let ended_for_another = matches!(state.next, Some((_, Next::Pull)));
         let container = match (state.running, &state.last_end) {
             (true, _) => json!({"running": {"startedAt": null}}),
+            (false, _) if state.pull_fails => {
+                let image = state.image.as_deref().unwrap_or_default();
+                json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image \"{image}\"")}})
+            }
             (false, None) => json!({"waiting": {"reason": "PodInitializing"}}),
+            (false, Some(_)) if ended_for_another => {
+                json!({"terminated": {"exitCode": 0, "reason": "Completed"}})
+            }
             (false, Some(_)) => json!({"waiting": {"reason": "CrashLoopBackOff"}}),
         };
+        // Another ID for each start; the old one stays until then.
+        let id = (state.starts > 0).then(|| format!("containerd://{}-{}", state.address, state.starts));
         let begun = state.running || state.last_end.is_some();
         let last = state.last_end.as_ref().map_or(
             json!({}),
@@ -310,7 +383,7 @@ impl Kubelet {
                 {"type": "Ready", "status": if state.ready { "True" } else { "False" }},
             ],
             "containerStatuses": [{
-                "name": "etcd", "image": "etcd", "imageID": "etcd", "ready": state.ready, "started": state.running,
+                "name": ETCD, "image": state.image, "imageID": "etcd", "containerID": id, "ready": state.ready, "started": state.running,
                 "restartCount": state.restarts, "state": container, "lastState": last,
             }],
         });
@@ -321,6 +394,13 @@ impl Kubelet {
             objects.put(key, pod);
         });
     }
+}
+
+/// The image that a pod asks for.
+fn image_of(pod: &Value) -> &str {
+    let containers = pod["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let etcd = containers.iter().find(|container| container["name"] == ETCD);
+    etcd.and_then(|container| container["image"].as_str()).unwrap_or_default()
 }
 
 fn uid(pod: &Value) -> &str {

@@ -9,5 +9,6 @@
 pub mod etcd;
 pub mod kubelet;
 pub mod kubernetes;
+pub mod registry;
 pub mod truth;
 pub mod wire;

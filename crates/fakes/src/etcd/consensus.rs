@@ -6,6 +6,8 @@ use tokio::time::{Duration, Instant};
 
 /// How long voters have to be connected before etcd lets the membership change.
 pub(super) const HEALTHY: Duration = Duration::from_secs(5);
+/// How often the leader looks what its members run, and so how long the cluster takes to agree on a higher version.
+pub(super) const MONITORED: Duration = Duration::from_secs(4);
 /// How long a learner takes to catch up.
 pub(super) const CATCH_UP: Duration = Duration::from_millis(300);
 
@@ -45,6 +47,10 @@ pub struct Consensus {
     pub changes: Vec<String>,
     /// The minor that its members have agreed on: the lowest that one of them runs, seen while all of them were up.
     pub version: Option<String>,
+    /// The lowest minor that is run while all are up, and since when it is that.
+    pub lowest: Option<(String, Instant)>,
+    /// The minor that its members may go down to.
+    pub downgrade: Option<String>,
 }
 
 /// Why etcd does not do something.
@@ -57,7 +63,7 @@ pub enum Refused {
 }
 
 use Refused::Because;
-use tonic::Code::{FailedPrecondition, NotFound, Unavailable};
+use tonic::Code::{FailedPrecondition, InvalidArgument, NotFound, Unavailable};
 
 const UNHEALTHY: Refused = Because(Unavailable, "etcdserver: unhealthy cluster");
 const NOT_STARTED: Refused =
@@ -67,6 +73,10 @@ const EXISTS: Refused = Because(FailedPrecondition, "etcdserver: Peer URLs alrea
 const LEARNERS: Refused = Because(FailedPrecondition, "etcdserver: too many learner members in cluster");
 const NOT_READY: Refused =
     Because(FailedPrecondition, "etcdserver: can only promote a learner member which is in sync with leader");
+const NO_TARGET: Refused = Because(InvalidArgument, "etcdserver: invalid downgrade target version");
+const IN_PROGRESS: Refused =
+    Because(FailedPrecondition, "etcdserver: cluster has a downgrade job in progress");
+const NO_DOWNGRADE: Refused = Because(FailedPrecondition, "etcdserver: no inflight downgrade job");
 const NO_LEARNER: Refused = Because(FailedPrecondition, "etcdserver: can only promote a learner member");
 
 /// Since when the members that are up are up.
@@ -106,6 +116,53 @@ impl Consensus {
             self.index += 1;
             self.leader = alive.first().copied();
         }
+    }
+
+    /// Agrees on a version. `running` are the minors of all members, if all are up.
+    pub(super) fn agree(&mut self, running: Option<&[&str]>, now: Instant) {
+        let lowest = running.and_then(|running| running.iter().min()).map(|minor| (*minor).to_owned());
+        if lowest.as_ref() != self.lowest.as_ref().map(|(minor, _)| minor) {
+            self.lowest = lowest.map(|minor| (minor, now));
+        }
+        if let Some(target) = self.downgrade.clone() {
+            let is_there = |running: &[&str]| running.iter().all(|minor| *minor == target);
+            if running.is_some_and(is_there) {
+                self.downgrade = None;
+            }
+            self.version = Some(target);
+            return;
+        }
+        let Some((lowest, since)) = &self.lowest else { return };
+        let rises = self.version.as_ref().is_some_and(|version| lowest > version);
+        if self.version.is_none() || rises && now - *since >= MONITORED {
+            self.version = Some(lowest.clone());
+        }
+    }
+
+    /// Whether the members could go down to this minor: by one, and nowhere else at the same time.
+    pub(super) fn may_go_down(&self, target: &str) -> Result<(), Refused> {
+        if self.leader.is_none() {
+            return Err(Refused::NoQuorum);
+        }
+        let number = |minor: &str| minor.split_once('.').and_then(|(_, number)| number.parse::<u64>().ok());
+        let by_one = number(target).zip(self.version.as_deref().and_then(number));
+        if by_one.is_none_or(|(to, from)| to + 1 != from) {
+            return Err(NO_TARGET);
+        }
+        if self.downgrade.is_some() { Err(IN_PROGRESS) } else { Ok(()) }
+    }
+
+    /// Lets the members go down to this minor, or lets them no longer.
+    pub(super) fn set_downgrade(&mut self, target: Option<&str>) -> Result<(), Refused> {
+        match target {
+            Some(target) => self.may_go_down(target)?,
+            None if self.leader.is_none() => return Err(Refused::NoQuorum),
+            None if self.downgrade.is_none() => return Err(NO_DOWNGRADE),
+            None => {}
+        }
+        self.downgrade = target.map(str::to_owned);
+        self.index += 1;
+        Ok(())
     }
 
     pub(super) fn add(

@@ -35,6 +35,10 @@ pub enum Change {
     Remove(u64),
     /// Another leader.
     MoveLeader(u64),
+    /// The minor that members may go down to.
+    AllowDowngrade(String),
+    /// None of them, any more.
+    CancelDowngrade,
 }
 
 impl Change {
@@ -44,6 +48,8 @@ impl Change {
             Self::Promote(_) => "member promote",
             Self::Remove(_) => "member remove",
             Self::MoveLeader(_) => "move leader",
+            Self::AllowDowngrade(_) => "downgrade enable",
+            Self::CancelDowngrade => "downgrade cancel",
         }
     }
 
@@ -51,6 +57,8 @@ impl Change {
         match self {
             Self::Add { peer_urls, .. } => peer_urls.join(","),
             Self::Promote(id) | Self::Remove(id) | Self::MoveLeader(id) => format!("{id:x}"),
+            Self::AllowDowngrade(minor) => minor.clone(),
+            Self::CancelDowngrade => String::new(),
         }
     }
 }
@@ -206,7 +214,8 @@ impl Etcd {
 
     /// What the process at an address tells under `/version`: its own version, and the minor that its cluster has agreed on.
     fn versions(&self, address: &str) -> Option<serde_json::Value> {
-        let world = self.lock();
+        let mut world = self.lock();
+        world.agree_on_versions();
         let process = world.processes.get(address).filter(|process| process.serves)?;
         let agreed = &world.clusters.get(&process.log.cluster)?.version;
         let agreed = agreed.as_ref().map_or_else(|| "not_decided".to_owned(), |minor| format!("{minor}.0"));
@@ -253,6 +262,15 @@ impl Etcd {
         serving.map(|process| process.log.member).collect()
     }
 
+    /// The version that each member of a cluster runs that is up and serves.
+    #[must_use]
+    pub fn versions_of(&self, cluster: u64) -> BTreeMap<u64, String> {
+        let world = self.lock();
+        let serving =
+            world.processes.values().filter(|process| process.serves && process.log.cluster == cluster);
+        serving.map(|process| (process.log.member, process.version.clone())).collect()
+    }
+
     /// Lets much be written that no learner gets, from now on or no longer.
     pub fn hold_learners_back(&self, lagging: bool) {
         self.change(|world| {
@@ -283,7 +301,9 @@ impl Etcd {
     /// Every cluster there ever was.
     #[must_use]
     pub fn clusters(&self) -> BTreeMap<u64, Consensus> {
-        self.lock().clusters.clone()
+        let mut world = self.lock();
+        world.agree_on_versions();
+        world.clusters.clone()
     }
 
     /// Which cluster the process at an address serves in as a voter, if it does.
@@ -369,9 +389,9 @@ impl World {
         members.map(|process| (process.log.member, process.since)).collect()
     }
 
-    /// Lets clusters elect, members begin to serve, and those who were removed end.
     /// Whether a member may be started in this version: none below what its cluster has agreed on.
-    fn may_run(&self, log: Log, version: &str) -> Result<(), String> {
+    fn may_run(&mut self, log: Log, version: &str) -> Result<(), String> {
+        self.agree_on_versions();
         let agreed = self.clusters.get(&log.cluster).and_then(|cluster| cluster.version.as_deref());
         if agreed.is_some_and(|agreed| minor_of(version).is_some_and(|minor| minor < agreed)) {
             return Err(
@@ -381,6 +401,7 @@ impl World {
         Ok(())
     }
 
+    /// Lets clusters elect, members begin to serve, and those who were removed end.
     fn settle(&mut self) {
         let clusters = &mut self.clusters;
         self.processes.retain(|_, process| {
@@ -408,8 +429,9 @@ impl World {
         self.agree_on_versions();
     }
 
-    /// The members agree on the lowest minor that one of them runs, whenever all of them are up.
+    /// Lets each cluster agree on the minor that its members have in common.
     fn agree_on_versions(&mut self) {
+        let now = Instant::now();
         for (id, cluster) in &mut self.clusters {
             let serves = |process: &&Process| process.log.cluster == *id && process.serves;
             let running: Vec<&str> = self
@@ -418,9 +440,8 @@ impl World {
                 .filter(serves)
                 .filter_map(|process| minor_of(&process.version))
                 .collect();
-            if running.len() == cluster.members.len() {
-                cluster.version = running.into_iter().min().map(str::to_owned);
-            }
+            let all = !running.is_empty() && running.len() == cluster.members.len();
+            cluster.agree(all.then_some(running.as_slice()), now);
         }
     }
 }

@@ -7,11 +7,14 @@ use futures::stream::Empty;
 use tokio::time::sleep;
 use tonic::{Code, Request, Response, Status};
 
-use super::{Change, Consensus, Entry, Etcd, Judge, Process, Refused, consensus::Up, digest};
+use super::{Change, Consensus, Entry, Etcd, Judge, Process, Refused, consensus::Up, digest, minor_of};
 use crate::wire::{Wire, Write};
 
 /// How long etcd itself waits for a quorum.
 const PATIENCE: Duration = Duration::from_secs(7);
+
+/// From which minor on members tell in which form their data is.
+const TELLS_MORE: &str = "3.6";
 
 /// How far a learner is that comes no further.
 const BEHIND: u64 = 5;
@@ -276,7 +279,12 @@ impl Maintenance for Node {
 
     async fn status(&self, _request: Request<rpc::Empty>) -> Answer<rpc::StatusResponse> {
         let lagging = self.etcd.lock().lagging;
+        self.etcd.lock().agree_on_versions();
         let looked = self.look(|cluster, process, _| {
+            // From 3.6 on they tell in which form their data is, and where they may go down to.
+            let tells = minor_of(&process.version).is_some_and(|minor| minor >= TELLS_MORE);
+            let form = cluster.version.as_ref().filter(|_| tells);
+            let down = cluster.downgrade.as_ref().filter(|_| tells);
             let learner = cluster.members.get(&process.log.member).is_some_and(|entry| entry.learner);
             let applied = if learner && lagging { BEHIND } else { cluster.index };
             Ok(rpc::StatusResponse {
@@ -289,6 +297,11 @@ impl Maintenance for Node {
                 is_learner: learner,
                 db_size: 20480,
                 db_size_in_use: 20480,
+                storage_version: form.map(|minor| format!("{minor}.0")).unwrap_or_default(),
+                downgrade_info: tells.then(|| rpc::DowngradeInfo {
+                    enabled: down.is_some(),
+                    target_version: down.map(|minor| format!("{minor}.0")).unwrap_or_default(),
+                }),
                 ..Default::default()
             })
         });
@@ -329,7 +342,29 @@ impl Maintenance for Node {
         .await
     }
 
-    async fn downgrade(&self, _request: Request<rpc::DowngradeRequest>) -> Answer<rpc::DowngradeResponse> {
-        Err(Status::unimplemented("not part of this etcd"))
+    async fn downgrade(&self, request: Request<rpc::DowngradeRequest>) -> Answer<rpc::DowngradeResponse> {
+        let request = request.into_inner();
+        let target = request.version.clone();
+        let answer = |cluster: &Consensus, process: &Process| rpc::DowngradeResponse {
+            header: Some(header(cluster, process)),
+            version: cluster.version.as_ref().map(|minor| format!("{minor}.0")).unwrap_or_default(),
+        };
+        let (change, to) = match request.action() {
+            rpc::DowngradeAction::Validate => {
+                let looked = self.look(|cluster, process, _| {
+                    voter(cluster, process)?;
+                    cluster.may_go_down(&target)?;
+                    Ok(answer(cluster, process))
+                });
+                return self.answer(looked).await;
+            }
+            rpc::DowngradeAction::Enable => (Change::AllowDowngrade(target.clone()), Some(target)),
+            rpc::DowngradeAction::Cancel => (Change::CancelDowngrade, None),
+        };
+        self.write(change, move |cluster, process, _| {
+            cluster.set_downgrade(to.as_deref())?;
+            Ok(answer(cluster, process))
+        })
+        .await
     }
 }

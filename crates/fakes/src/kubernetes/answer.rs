@@ -82,6 +82,15 @@ pub fn invalid(kind: Kind, name: &str, why: &str) -> Answer {
     failure(422, "Invalid", &message, details(kind, name))
 }
 
+/// It is no form of a patch that this kind takes.
+#[must_use]
+pub fn unsupported(content: &str) -> Answer {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml; it was {content}"
+    );
+    failure(415, "UnsupportedMediaType", &message, json!({}))
+}
+
 /// A watch that begins too far back.
 #[must_use]
 pub fn too_old(asked: u64, oldest: u64) -> Value {

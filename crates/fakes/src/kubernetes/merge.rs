@@ -1,4 +1,4 @@
-//! FAKES: how patches change objects: JSON merge patch, and as much of server-side apply as the operator uses.
+//! FAKES: how patches change objects: JSON merge patch, and as much of strategic merge patch and server-side apply as the operator uses.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,51 @@ pub fn merge(target: &mut Value, patch: &Value) {
             target.remove(key);
         } else {
             merge(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Lists whose items a strategic merge patch tells apart, and by what. Every other list it replaces.
+const KEYED: &[(&str, &str)] = &[
+    ("containers", "name"),
+    ("initContainers", "name"),
+    ("volumes", "name"),
+    ("env", "name"),
+    ("volumeMounts", "mountPath"),
+    ("ownerReferences", "uid"),
+];
+
+/// Changes an object by a strategic merge patch: like a merge patch, but an item of a list is found by its key, and the others stay.
+pub fn strategic(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        let keyed = KEYED.iter().find(|(list, _)| list == key).map(|(_, by)| *by);
+        match (keyed, value) {
+            (_, Value::Null) => drop(target.remove(key)),
+            (Some(by), Value::Array(items)) => {
+                strategic_list(target.entry(key.clone()).or_insert_with(|| json!([])), items, by);
+            }
+            _ => strategic(target.entry(key.clone()).or_insert(Value::Null), value),
+        }
+    }
+}
+
+fn strategic_list(target: &mut Value, items: &[Value], by: &str) {
+    if !target.is_array() {
+        *target = json!([]);
+    }
+    let Value::Array(target) = target else { return };
+    for item in items {
+        match target.iter_mut().find(|found| found[by] == item[by]) {
+            Some(found) => strategic(found, item),
+            None => target.push(item.clone()),
         }
     }
 }
@@ -174,6 +219,20 @@ mod tests {
         let mut object = json!({"a": {"b": 1, "c": 2}, "d": [1, 2]});
         merge(&mut object, &json!({"a": {"b": null, "e": 3}, "d": [3]}));
         assert_eq!(object, json!({"a": {"c": 2, "e": 3}, "d": [3]}));
+    }
+
+    #[test]
+    fn a_strategic_patch_finds_an_item_of_a_list_by_its_key_and_leaves_the_others() {
+        let mut pod = json!({"spec": {"containers": [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}],
+            "tolerations": [{"key": "t"}]}});
+        let patch =
+            json!({"spec": {"containers": [{"name": "a", "image": "2"}], "tolerations": [{"key": "u"}]}});
+        strategic(&mut pod, &patch);
+        let containers = json!([{"name": "a", "image": "2", "args": ["x"]}, {"name": "b"}]);
+        assert_eq!(pod, json!({"spec": {"containers": containers, "tolerations": [{"key": "u"}]}}));
+        strategic(&mut pod, &json!({"spec": {"containers": [{"name": "c"}], "tolerations": null}}));
+        assert_eq!(pod["spec"]["containers"][2], json!({"name": "c"}));
+        assert!(pod["spec"].get("tolerations").is_none());
     }
 
     #[test]

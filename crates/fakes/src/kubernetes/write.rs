@@ -166,6 +166,10 @@ fn store(
         after
     };
     schema::prune(kind, &mut after);
+    if kind == kinds::PODS && fixed(before) != fixed(&after) {
+        let why = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+        return answer::invalid(kind, &key.name, why);
+    }
     let managed = |object: &Value| object["metadata"].get("managedFields").cloned();
     if updated_by.is_some() {
         set_or_remove(&mut after["metadata"], "managedFields", managed(before).as_ref());
@@ -189,6 +193,20 @@ fn store(
         objects.remove(key);
     }
     (200, stored)
+}
+
+/// What of a pod's spec stays as it was made.
+fn fixed(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    for lists in ["containers", "initContainers"] {
+        for container in spec[lists].as_array_mut().into_iter().flatten() {
+            set_or_remove(container, "image", None);
+        }
+    }
+    for changeable in ["tolerations", "activeDeadlineSeconds"] {
+        set_or_remove(&mut spec, changeable, None);
+    }
+    spec
 }
 
 fn is_same(before: &Value, after: &Value) -> bool {
@@ -223,6 +241,10 @@ fn patch(objects: &mut Objects, asked: &Asked, target: &Target, now: &str) -> An
     let key = Key::new(kind, &target.namespace, name);
     let found = objects.get(&key).cloned();
     let is_apply = asked.content.contains("apply-patch");
+    let is_strategic = asked.content.contains("strategic-merge-patch");
+    if is_strategic && kind.is_custom() {
+        return answer::unsupported(&asked.content);
+    }
     let Some(before) = found else {
         if !is_apply || !target.part.is_empty() {
             return answer::not_found(kind, name);
@@ -255,7 +277,11 @@ fn patch(objects: &mut Objects, asked: &Asked, target: &Target, now: &str) -> An
         };
     }
     let mut after = before.clone();
-    merge::merge(&mut after, &asked.body);
+    if is_strategic {
+        merge::strategic(&mut after, &asked.body);
+    } else {
+        merge::merge(&mut after, &asked.body);
+    }
     store(objects, target, &key, &before, after, Some(&asked.manager()))
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use etcd_admin::{Cause, Error, Member, MemberId, Role};
 use tokio::time::{Instant, sleep};
+use tonic::Code;
 
 /// How long something may take that happens by itself.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -101,6 +102,8 @@ async fn alone(lab: &mut impl Lab, steps: &mut Steps) -> Result<MemberId, String
     let same = (list.cluster, list.answered_by) == (status.cluster, status.member);
     steps.expect("its list has it alone, under its name", named && same, &list)?;
 
+    down(&first, steps, &status.version).await?;
+
     let urls = [lab.peer_url(1)];
     let added = first.add_member(&urls, Role::Learner).await.map_err(|error| error.to_string())?;
     let plain = added.role == Role::Learner && added.name.is_none() && added.peer_urls == urls;
@@ -122,6 +125,43 @@ async fn alone(lab: &mut impl Lab, steps: &mut Steps) -> Result<MemberId, String
         &[Cause::NotEnoughStarted, Cause::UnhealthyCluster],
     )?;
     Ok(added.id)
+}
+
+fn in_words(code: Code, message: &str) -> Cause {
+    Cause::Other { code, message: message.to_owned() }
+}
+
+/// From 3.6 on etcd tells in which form its data is, and to which minor its members may go down.
+async fn down(first: &Member, steps: &mut Steps, version: &str) -> Result<(), String> {
+    let minor: Option<u64> = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+    let Some(minor) = minor.filter(|minor| *minor >= 6) else { return Ok(()) };
+    let (below, far) = (format!("3.{}", minor - 1), format!("3.{}", minor - 2));
+    let validate = async || first.validate_downgrade(&below).await;
+    steps.eventually("once a version is agreed on, it could go down by one minor", &[], validate).await?;
+    let no_target = in_words(Code::InvalidArgument, "etcdserver: invalid downgrade target version");
+    steps.refused("to go down by two", &first.validate_downgrade(&far).await, &[no_target])?;
+    let nothing = in_words(Code::FailedPrecondition, "etcdserver: no inflight downgrade job");
+    steps.refused("to take back what was never allowed", &first.cancel_downgrade().await, &[nothing])?;
+    first.enable_downgrade(&below).await.map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    loop {
+        let status = first.status().await.map_err(|error| error.to_string())?;
+        let is_below = |told: &Option<String>| told.as_ref().is_some_and(|told| told.starts_with(&below));
+        if is_below(&status.downgrade) && is_below(&status.storage_version) {
+            break;
+        }
+        let still = begun.elapsed() <= PATIENCE;
+        steps.expect("allowed, its data comes into the older form, and it says both", still, &status)?;
+        sleep(Duration::from_millis(100)).await;
+    }
+    let agreed = first.cluster_version().await;
+    let is_below = agreed.as_ref().is_some_and(|agreed| agreed.starts_with(&below));
+    steps.expect("the cluster has agreed on it while nobody runs it yet", is_below, &agreed)?;
+    let twice = in_words(Code::FailedPrecondition, "etcdserver: cluster has a downgrade job in progress");
+    steps.refused("to allow it twice", &first.enable_downgrade(&below).await, &[twice])?;
+    first.cancel_downgrade().await.map_err(|error| error.to_string())?;
+    let status = first.status().await.map_err(|error| error.to_string())?;
+    steps.expect("taken back, it is not told any more", status.downgrade.is_none(), &status)
 }
 
 /// A learner that starts, catches up and gets its vote.

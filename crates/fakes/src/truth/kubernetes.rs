@@ -14,6 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const NOBODY: &str = "00000000-0000-4000-8000-0123456789ab";
 
 const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON: &str = "application/json";
 
@@ -182,6 +183,11 @@ fn annotate(metadata: &Value, value: &str) -> Value {
     patch
 }
 
+fn image(mut patch: Value, image: &str) -> Value {
+    patch["spec"] = json!({"containers": [{"name": "c", "image": image}]});
+    patch
+}
+
 const OF_PODS: &[Row] = &[
     Row {
         what: "a pod's status is not its author's to write",
@@ -240,6 +246,67 @@ const OF_PODS: &[Row] = &[
         path: POD,
         content: MERGE,
         body: |_| annotate(&json!({"uid": NOBODY}), "2"),
+        code: 422,
+        reason: "Invalid",
+        ..ROW
+    },
+    Row {
+        what: "a strategic patch changes the image of the container that it names, and nothing else of it",
+        method: "PATCH",
+        path: POD,
+        content: STRATEGIC,
+        body: |seen| {
+            let metadata = json!({"uid": uid(seen, "pod"), "resourceVersion": version(seen, "patched")});
+            image(annotate(&metadata, "2"), "j")
+        },
+        keep: "relaunched",
+        holds: |_, now| {
+            let containers = now["spec"]["containers"].as_array();
+            containers.is_some_and(|all| all.len() == 1)
+                && now["spec"]["containers"][0]["image"] == "j"
+                && now["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] == false
+                && now["metadata"]["annotations"]["example.com/a"] == "2"
+        },
+        ..ROW
+    },
+    Row {
+        what: "a strategic patch that changes nothing makes no version",
+        method: "PATCH",
+        path: POD,
+        content: STRATEGIC,
+        body: |_| image(json!({}), "j"),
+        holds: |seen, now| version(seen, "relaunched") == &now["metadata"]["resourceVersion"],
+        ..ROW
+    },
+    Row {
+        what: "a strategic patch from an old version",
+        method: "PATCH",
+        path: POD,
+        content: STRATEGIC,
+        body: |seen| {
+            let metadata = json!({"uid": uid(seen, "pod"), "resourceVersion": version(seen, "patched")});
+            image(json!({"metadata": metadata}), "k")
+        },
+        code: 409,
+        reason: "Conflict",
+        ..ROW
+    },
+    Row {
+        what: "a strategic patch of another object of this name, by its UID alone",
+        method: "PATCH",
+        path: POD,
+        content: STRATEGIC,
+        body: |_| image(json!({"metadata": {"uid": NOBODY}}), "k"),
+        code: 422,
+        reason: "Invalid",
+        ..ROW
+    },
+    Row {
+        what: "a pod's environment is what it was made with",
+        method: "PATCH",
+        path: POD,
+        content: STRATEGIC,
+        body: |_| json!({"spec": {"containers": [{"name": "c", "env": [{"name": "E", "value": "1"}]}]}}),
         code: 422,
         reason: "Invalid",
         ..ROW
@@ -459,6 +526,16 @@ const OF_CLUSTERS: &[Row] = &[
         ..ROW
     },
     Row {
+        what: "a strategic patch of a custom resource",
+        method: "PATCH",
+        path: CLUSTER,
+        content: STRATEGIC,
+        body: |_| json!({"spec": {"size": 5}}),
+        code: 415,
+        reason: "UnsupportedMediaType",
+        ..ROW
+    },
+    Row {
         what: "a patch of the status from an old version",
         method: "PATCH",
         path: STATUS,
@@ -619,6 +696,6 @@ mod tests {
         let server = ApiServer::new(jiff::Timestamp::UNIX_EPOCH);
         tokio::spawn(server.background());
         let rows = check(&server.client("n"), "n").await.unwrap();
-        assert!(rows > 40, "{rows}");
+        assert!(rows > 46, "{rows}");
     }
 }

@@ -134,12 +134,13 @@ fn can_happen(fault: Fault, write: &Write) -> bool {
 /// The writes of a clean run that are worth breaking.
 fn clean_writes(workflow: Workflow, standby: bool) -> Vec<Write> {
     let mut clean = Run { standby, ..Run::clean(workflow) }.on_a_stopped_clock().writes;
-    let before = |write: &Write| workflow.from.is_some_and(|from| write.what != from);
+    let before =
+        |write: &Write| workflow.from.is_some_and(|(what, nth)| write.what != what || write.nth < nth);
     clean.drain(..clean.iter().take_while(|write| before(write)).count());
     clean
 }
 
-fn every_fault_at_every_write(workflow: Workflow, faults: &[Fault], standby: bool) {
+pub(crate) fn every_fault_at_every_write(workflow: Workflow, faults: &[Fault], standby: bool) {
     let clean = clean_writes(workflow, standby);
     let mut runs: BTreeMap<Fault, usize> = BTreeMap::new();
     for write in &clean {
@@ -158,7 +159,7 @@ fn every_fault_at_every_write(workflow: Workflow, faults: &[Fault], standby: boo
 }
 
 /// The faults that need nobody else; a crash is followed by a new process.
-const ALONE: [Fault; 7] = [
+pub(crate) const ALONE: [Fault; 7] = [
     Fault::CrashBefore,
     Fault::CrashAfter,
     Fault::LoseAnswer,
@@ -169,7 +170,7 @@ const ALONE: [Fault; 7] = [
 ];
 
 /// The faults after which somebody else takes over, who was there before.
-const WITH_A_STANDBY: [Fault; 3] = [Fault::CrashBefore, Fault::CrashAfter, Fault::CutOff];
+pub(crate) const WITH_A_STANDBY: [Fault; 3] = [Fault::CrashBefore, Fault::CrashAfter, Fault::CutOff];
 
 #[test]
 fn creating_three_members_survives_every_fault_at_every_write() {
@@ -181,7 +182,7 @@ fn creating_three_members_survives_a_change_of_leaders_at_every_write() {
     every_fault_at_every_write(CREATE, &WITH_A_STANDBY, true);
 }
 
-fn a_stale_cache_after_every_crash(workflow: Workflow) {
+pub(crate) fn a_stale_cache_after_every_crash(workflow: Workflow) {
     let clean = clean_writes(workflow, false);
     for write in &clean {
         let fault = Some(breaking(write, Fault::CrashAfter));

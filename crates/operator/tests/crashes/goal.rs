@@ -44,6 +44,38 @@ pub(crate) fn runs(world: &World, size: usize) -> Result<(), String> {
     }
 }
 
+/// Whether the cluster runs with so many members, all of which are in this version, by its own word and in truth; and they are those that
+/// were there from the beginning.
+pub(crate) fn rolled(world: &World, size: usize, version: &str) -> Result<(), String> {
+    runs(world, size)?;
+    let status = world.resource().unwrap_or_default()["status"].clone();
+    let (current, target) = (&status["currentVersion"], &status["targetVersion"]);
+    if current != version || !target.as_str().unwrap_or_default().is_empty() {
+        return Err(format!("the status says {current}, and {target} as the target"));
+    }
+    let id = u64::from_str_radix(status["birth"]["clusterID"].as_str().unwrap_or_default(), 16);
+    let running = world.etcd.versions_of(id.unwrap_or_default());
+    if running.len() != size || running.values().any(|running| running != version) {
+        return Err(format!("the members run {running:?}"));
+    }
+    if changes(world, "add") + changes(world, "remove") > 0 {
+        return Err("other members came, or some went".to_owned());
+    }
+    Ok(())
+}
+
+/// The pods whose image was changed, in order, each with the image.
+pub(crate) fn relaunches(world: &World) -> Vec<(String, String)> {
+    let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned();
+    let objects = world.server.store().lock();
+    let pods = objects.log().iter().filter(|change| change.key.plural == kinds::PODS.plural);
+    let changed = pods.filter_map(|change| {
+        let (before, after) = (change.before.as_ref()?, change.after.as_ref()?);
+        (image(before) != image(after)).then(|| (change.key.name.clone(), image(after)))
+    });
+    changed.collect()
+}
+
 /// How many changes of this kind etcd has taken.
 pub(crate) fn changes(world: &World, kind: &str) -> usize {
     let clusters = world.etcd.clusters();
@@ -65,7 +97,7 @@ pub(crate) fn is_gone(world: &World) -> Result<(), String> {
 ///
 /// - a pod or a Service: made under a name that one was made under before;
 /// - a birth: an incarnation latched with two tokens, or formed twice;
-/// - the permission to start empty: taken from one pod twice;
+/// - an order: changed twice for the same version, be it that the permission to start empty is taken away or the version is another;
 /// - a deletion: asked for again after the pod began to go;
 /// - an Event: the same sentence about the same resource;
 /// - a member: an address added to etcd, promoted or removed twice;
@@ -129,10 +161,11 @@ fn deeds(change: &Change) -> Vec<String> {
 
 fn pod_deeds(name: &str, before: &Value, after: &Value) -> Vec<String> {
     let order = |pod: &Value| pod["metadata"]["annotations"][launch::ORDER_ANNOTATION].clone();
+    let version = || after["metadata"]["annotations"][api::names::ANNOTATION_VERSION].clone();
     let goes = |pod: &Value| !pod["metadata"]["deletionTimestamp"].is_null();
     let mut deeds = Vec::new();
     if order(before) != order(after) {
-        deeds.push(format!("the order of {name} is changed"));
+        deeds.push(format!("the order of {name} for {} is changed", version()));
     }
     if !goes(before) && goes(after) {
         deeds.push(format!("{name} is deleted"));

@@ -1,18 +1,21 @@
 //! What no write may do when it lands: the planner's own invariants, asked of what the fakes know to be true.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use api::Birth;
+use api::{Birth, names::ANNOTATION_RELAUNCHED};
 use fakes::{
     etcd::{self, Etcd},
     kubelet::Kubelet,
     kubernetes::{ApiServer, Asked, Judge, kinds, store::Objects},
 };
 use http::Method;
-use launch::{MemberName, ORDER_ANNOTATION, PeerUrl};
+use launch::{MemberName, Minor, ORDER_ANNOTATION, PeerUrl};
 use planner::{
     Basis, ClusterId, Effect, MemberChange, MemberId, SeenList,
-    safety::{Facts, MadePod, MemberFact, check},
+    safety::{Facts, MadePod, MemberFact, Running, check},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,6 +50,10 @@ pub(crate) fn of_members(server: &ApiServer, kubelet: &Kubelet, etcd: &Etcd) -> 
             etcd::Change::Promote(id) => MemberChange::Promote { id: MemberId(*id) },
             etcd::Change::Remove(id) => MemberChange::Remove { id: MemberId(*id) },
             etcd::Change::MoveLeader(id) => MemberChange::MoveLeader { to: MemberId(*id) },
+            etcd::Change::AllowDowngrade(minor) => MemberChange::Downgrade {
+                to: Minor::ALL.into_iter().find(|known| known.to_string() == *minor),
+            },
+            etcd::Change::CancelDowngrade => MemberChange::Downgrade { to: None },
         };
         let broken = check(&facts, &Effect::ChangeMembership { basis, change });
         broken.into_iter().map(|violation| format!("{asked:?}: {violation}")).collect()
@@ -76,7 +83,7 @@ fn facts(server: &ApiServer, kubelet: &Kubelet, etcd: &Etcd) -> Facts {
     let objects = server.store().lock();
     let Some(resource) = last_resource(&objects) else { return Facts::default() };
     let birth: Option<Birth> = Deserialize::deserialize(&resource["status"]["birth"]).ok();
-    let mut made = BTreeMap::new();
+    let (mut made, mut relaunched) = (BTreeMap::new(), BTreeSet::new());
     for change in objects.log().iter().filter(|change| change.key.plural == kinds::PODS.plural) {
         if let (None, Some(pod)) = (&change.before, &change.after) {
             let mut pod = MadePod::from_pod(&Deserialize::deserialize(pod.as_ref()).unwrap());
@@ -85,12 +92,17 @@ fn facts(server: &ApiServer, kubelet: &Kubelet, etcd: &Etcd) -> Facts {
                 pod.served = ran.served.map(ClusterId);
             }
             made.insert(change.key.name.clone(), pod);
+        } else if let (Some(_), Some(pod)) = (&change.before, &change.after)
+            && !pod["metadata"]["annotations"][ANNOTATION_RELAUNCHED].is_null()
+        {
+            relaunched.insert(change.key.name.clone());
         }
     }
     let uid = resource["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     drop(objects);
     let mut facts = Facts { uid, birth, made, ..Facts::default() };
-    let Some(cluster) = cluster_of(&facts).and_then(|id| etcd.clusters().remove(&id)) else { return facts };
+    let Some(id) = cluster_of(&facts) else { return facts };
+    let Some(cluster) = etcd.clusters().remove(&id) else { return facts };
     let added = cluster.changes.iter().filter_map(|change| change.strip_prefix("add "));
     facts.added = added.map(host).collect();
     facts.members = cluster
@@ -105,7 +117,36 @@ fn facts(server: &ApiServer, kubelet: &Kubelet, etcd: &Etcd) -> Facts {
             caught_up: member.name.is_some(),
         })
         .collect();
+    let serving = etcd.versions_of(id);
+    let rests = |member: &&MemberFact| {
+        !member.learner && relaunched.contains(&member.name) && !serving.contains_key(&member.id.0)
+    };
+    let agreed = cluster.version.as_deref();
+    facts.running = Running {
+        resting: facts.members.iter().filter(rests).map(|member| member.id).collect(),
+        serving: serving
+            .iter()
+            .filter_map(|(id, version)| Some((MemberId(*id), version.parse().ok()?)))
+            .collect(),
+        leader: cluster.leader.map(MemberId),
+        agreed: Minor::ALL.into_iter().find(|minor| Some(minor.to_string().as_str()) == agreed),
+    };
     facts
+}
+
+/// A relaunch, decided on what is true. Whoever does not serve is done without already.
+fn relaunch(name: String, asked: &Asked, facts: &Facts) -> Effect {
+    let id = facts.members.iter().find(|member| member.name == name).map(|member| member.id);
+    let serving = &facts.running.serving;
+    let basis = id.filter(|id| serving.contains_key(id)).map(|through_id| Basis {
+        through_id,
+        through: name.parse().unwrap(),
+        list: SeenList { cluster_id: ClusterId(cluster_of(facts).unwrap_or_default()), members: Vec::new() },
+        healthy: serving.keys().copied().collect(),
+    });
+    let annotations = Deserialize::deserialize(&asked.body["metadata"]["annotations"]).unwrap();
+    let (uid, resource_version, image) = Default::default();
+    Effect::RelaunchPod { name, uid, resource_version, basis, image, annotations }
 }
 
 /// The effect that a request is.
@@ -134,6 +175,7 @@ fn effect(asked: &Asked, facts: &Facts) -> Option<Effect> {
         (&Method::PATCH, "poddisruptionbudgets") => {
             Effect::ApplyBudget { uid, resource_version, budget: serde_json::from_value(object()).unwrap() }
         }
+        (&Method::PATCH, "pods") if asked.body["spec"].is_object() => relaunch(target.name, asked, facts),
         (&Method::PATCH, "pods") => Effect::PatchPodAnnotation {
             name: target.name,
             uid,

@@ -17,6 +17,7 @@ mod learners;
 mod many;
 mod repaired;
 mod restless;
+mod roll;
 mod scope;
 mod workflow;
 mod world;

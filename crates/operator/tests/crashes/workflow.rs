@@ -5,13 +5,19 @@ use http::Method;
 use serde_json::json;
 
 use crate::{
-    goal::{is_gone, runs},
+    goal::{is_gone, rolled, runs},
     world::World,
 };
 
 pub(crate) fn resize(world: &World, size: usize) {
     world.begin();
     world.person(Method::PATCH, &json!({"spec": {"size": size}}));
+}
+
+/// Asks for another version.
+pub(crate) fn ask_for(world: &World, version: &str) {
+    world.begin();
+    world.person(Method::PATCH, &json!({"spec": {"version": version}}));
 }
 
 /// What somebody does, until it is done.
@@ -26,8 +32,9 @@ pub(crate) struct Workflow {
     pub(crate) script: Script,
     /// What has to last.
     pub(crate) goal: fn(&World) -> Result<(), String>,
-    /// The first write of the operator that is worth breaking; those before are another workflow's.
-    pub(crate) from: Option<&'static str>,
+    /// The first write of the operator that is worth breaking, and how many of its kind go before it; those before are another
+    /// workflow's.
+    pub(crate) from: Option<(&'static str, usize)>,
 }
 
 pub(crate) const CREATE: Workflow = Workflow {
@@ -119,7 +126,7 @@ pub(crate) const GROW: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 3),
-    from: Some("member add"),
+    from: Some(("member add", 0)),
 };
 
 pub(crate) const GROW_BY_ONE: Workflow = Workflow {
@@ -135,7 +142,7 @@ pub(crate) const GROW_BY_ONE: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 2),
-    from: Some("member add"),
+    from: Some(("member add", 0)),
 };
 
 pub(crate) const SHRINK: Workflow = Workflow {
@@ -151,7 +158,7 @@ pub(crate) const SHRINK: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 2),
-    from: Some("member remove"),
+    from: Some(("member remove", 0)),
 };
 
 pub(crate) const HEAL: Workflow = Workflow {
@@ -174,5 +181,60 @@ pub(crate) const HEAL: Workflow = Workflow {
         .boxed()
     },
     goal: |world| runs(world, 3),
-    from: Some("member remove"),
+    from: Some(("member remove", 0)),
+};
+
+/// A cluster of three that runs this version, and nothing else is to be done.
+pub(crate) async fn three_of(world: &World, version: &str) {
+    let grace = json!({"graceSeconds": 60});
+    world.create(&json!({"size": 3, "version": version, "memberReplacement": grace}));
+    world.until("three members", |world| rolled(world, 3, version)).await;
+}
+
+pub(crate) const ROLL: Workflow = Workflow {
+    name: "roll three members to the next minor",
+    // Three relaunches, and the leader moved.
+    at_least: 4,
+    script: |world| {
+        async {
+            three_of(world, "3.5.33").await;
+            ask_for(world, "3.6.14");
+            world.until("the new version", |world| rolled(world, 3, "3.6.14")).await;
+        }
+        .boxed()
+    },
+    goal: |world| rolled(world, 3, "3.6.14"),
+    // The first three withdraw the permission to start without data.
+    from: Some(("PATCH pods", 3)),
+};
+
+pub(crate) const ROLL_OVER_TWO: Workflow = Workflow {
+    name: "roll three members over two minors",
+    at_least: 8,
+    script: |world| {
+        async {
+            three_of(world, "3.4.23").await;
+            ask_for(world, "3.6.14");
+            world.until("the last version", |world| rolled(world, 3, "3.6.14")).await;
+        }
+        .boxed()
+    },
+    goal: |world| rolled(world, 3, "3.6.14"),
+    from: Some(("PATCH pods", 3)),
+};
+
+pub(crate) const ROLL_DOWN: Workflow = Workflow {
+    name: "roll three members to the minor before",
+    // As up, and etcd is asked to allow it.
+    at_least: 5,
+    script: |world| {
+        async {
+            three_of(world, "3.6.14").await;
+            ask_for(world, "3.5.33");
+            world.until("the old version", |world| rolled(world, 3, "3.5.33")).await;
+        }
+        .boxed()
+    },
+    goal: |world| rolled(world, 3, "3.5.33"),
+    from: Some(("downgrade enable", 0)),
 };
