@@ -23,6 +23,8 @@ pub enum End {
     Lost,
     /// The cluster has formed, and waits for members on lost nodes without which it has no quorum; the operator says so.
     Stranded,
+    /// One member waits for an image that is not there, the others serve, and the operator says so.
+    Held,
     /// The resource is deleted and nothing is left, but for pods on lost nodes.
     Gone,
 }

@@ -1,5 +1,6 @@
 //! FOR PROOF: a small world in which the planner creates and destroys a cluster of three, another one in which it takes care of a
-//! cluster that has formed ([`life`]), and an explorer that visits every state of them that can be reached.
+//! cluster that has formed ([`life`]), a third in which it brings members to another version ([`roll`]), and an explorer that visits
+//! every state of them that can be reached.
 //!
 //! The planner is the real one, and so are its effects ([`planner::Step::lower`]), its safety predicates and the launcher's
 //! judgement ([`launch::guard::judge`]). Kubernetes and etcd are counted: what a planner cannot see or cause is left out.
@@ -30,6 +31,7 @@ pub mod life;
 mod model;
 mod moves;
 mod replay;
+pub mod roll;
 mod settle;
 mod state;
 mod world;
