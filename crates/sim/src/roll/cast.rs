@@ -92,7 +92,10 @@ fn desired(world: &Roll, version: &str, paused: bool) -> Result<Desired, CastErr
         "metadata": {"name": "example", "namespace": "default", "uid": "uid-1", "resourceVersion": "seen", "generation": 1},
         "spec": {"size": world.members, "version": version, "paused": paused},
     }))?;
-    let operator = OperatorIdentity { launcher_image: "registry.example/etcd-operator:1".to_owned() };
+    let operator = OperatorIdentity {
+        launcher_image: "registry.example/etcd-operator:1".to_owned(),
+        member_user: MemberUser::default(),
+    };
     Desired::from_resource(&resource, &operator).map_err(|problems| {
         CastError::Refused(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })

@@ -164,6 +164,7 @@ fn members(cast: &Cast, state: &State) -> BTreeMap<MemberName, SeenMember> {
             downgrade: state.allowed.filter(|_| tells_more).map(|number| cast.minor(number)),
             linearizable: !slot.behind && state.leader.is_some(),
             db_bytes: None,
+            revision: index,
             alarms: BTreeSet::new(),
             members: list.clone(),
         }
