@@ -45,6 +45,7 @@ struct Disks {
 }
 
 /// What the kubelet knows of a pod.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug)]
 struct Known {
     key: Arc<Key>,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Longer than the patience with a member that is silent, as these clusters set it.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_mins(2);
 
 #[test]
 fn rolling_survives_every_fault_at_every_write() {

@@ -104,7 +104,7 @@ fn facts(world: &World) -> Facts {
         let told = world.observed.answer(&pod.name).is_some_and(crate::Answer::holds_data);
         let written = told;
         let (uid, started) = (pod.uid.clone(), true);
-        let made = MadePod { uid, served, started, written, told, ..MadePod::from_pod(&object) };
+        let made = MadePod { uid, started, served, written, told, ..MadePod::from_pod(&object) };
         facts.made.insert(pod.name.clone(), made);
     }
     let list = crate::view::View::of(&world.observed).member_list().map(|list| list.members.clone());

@@ -2,7 +2,7 @@
 
 use api::Birth;
 use launch::{EtcdVersion, MemberName, Minor};
-use planner::{Attempt, ClusterId, Desired, MemberId, OperatorIdentity, Problem};
+use planner::{Attempt, ClusterId, Desired, MemberId, MemberUser, OperatorIdentity, Problem};
 
 use super::Roll;
 use crate::cast::CastError;

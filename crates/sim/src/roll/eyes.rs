@@ -164,7 +164,7 @@ fn members(cast: &Cast, state: &State) -> BTreeMap<MemberName, SeenMember> {
             downgrade: state.allowed.filter(|_| tells_more).map(|number| cast.minor(number)),
             linearizable: !slot.behind && state.leader.is_some(),
             db_bytes: None,
-            revision: index,
+            revision: planner::EMPTY_STORE + 1,
             alarms: BTreeSet::new(),
             members: list.clone(),
         }

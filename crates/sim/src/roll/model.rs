@@ -287,10 +287,10 @@ impl<'a> Model<'a> {
             Change::Relaunch { slot: index, to, .. } => {
                 let slot = state.slot(index);
                 // The kubelet goes by the image alone.
-                let stage = if to == slot.ordered { slot.stage } else { Stage::Ended };
-                let behind = slot.behind && stage == Stage::Up;
+                let then = if to == slot.ordered { slot.stage } else { Stage::Ended };
+                let behind = slot.behind && then == Stage::Up;
                 let after =
-                    Slot { ordered: to, stage, behind, relaunched: true, same_container: true, ..slot };
+                    Slot { ordered: to, stage: then, behind, relaunched: true, same_container: true, ..slot };
                 self.write(state, index, after);
             }
             Change::MoveLeader { to, through } => {
