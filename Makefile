@@ -89,3 +89,4 @@ generate: tools-here ## Write the files that follow from the types: CRDs, roles,
 tools-here:
 	@[ "$$(uname -s)" = Linux ] || { echo "error: the testbed runs Kubernetes nodes in Linux namespaces and needs Linux; elsewhere, use a cluster that you have by naming its kubeconfig in TESTBED_KUBECONFIG" >&2; exit 1; }
 	@command -v cargo >/dev/null || { echo "error: Rust is missing: install it with rustup, then run this again" >&2; exit 1; }
+	@xtask/seed-target $(TARGET)

@@ -173,6 +173,30 @@ impl Cache {
         Ok(Entry { path, built: Some(began.elapsed()) })
     }
 
+    /// Removes all entries of this name but the last used: as many as are to be kept. Used is what was built, or touched, last.
+    pub fn prune(&self, name: &str, keep: usize) -> Result<(), CacheError> {
+        let mut entries = Vec::new();
+        for found in fs::read_dir(&self.root).map_err(folder("list", &self.root))? {
+            let path = found.map_err(folder("list", &self.root))?.path();
+            let key = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if key.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')) && path.is_dir() {
+                let used = path.metadata().and_then(|entry| entry.modified());
+                entries.push((used.map_err(folder("look at", &path))?, key, path));
+            }
+        }
+        entries.sort();
+        let old = entries.len().saturating_sub(keep);
+        for (_, key, path) in entries.into_iter().take(old) {
+            // By one rename too, so that nobody finds half of it. What a crash leaves there, the key's next builder sweeps away.
+            let going = self.folder("building")?.join(format!("{key}.pruned"));
+            let _ = fs::remove_dir_all(&going);
+            fs::rename(&path, &going).map_err(folder("take away", &path))?;
+            fs::remove_dir_all(&going).map_err(folder("remove", &going))?;
+            let _ = fs::remove_file(self.folder("logs")?.join(format!("{key}.log")));
+        }
+        Ok(())
+    }
+
     fn build(&self, recipe: &dyn Recipe, key: &str, path: &Path, lock: File) -> Result<(), CacheError> {
         let building = self.folder("building")?;
         let temporary = tempfile::Builder::new()

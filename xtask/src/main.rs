@@ -2,6 +2,7 @@
 
 mod again;
 mod demo;
+mod dependencies;
 mod deploy;
 mod generate;
 mod image;

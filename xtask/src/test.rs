@@ -20,7 +20,7 @@ use testbed::{
 };
 
 use crate::{
-    again, image,
+    again, dependencies, image,
     own_tests::{self, Ground},
     phase::{Nextest, Phase, cargo, cargo_run, target, testbed},
     report::Report,
@@ -93,6 +93,7 @@ fn everything(report: &mut Report, all: bool) -> anyhow::Result<()> {
         let filter = format!("({filter}) - ({ON_A_CLUSTER} - binary(parallel)) - {OF_THE_TESTBED}");
         return nextest.tests(ON_CLUSTER, "cluster", &filter).run(report);
     }
+    keep_dependencies(report, &cache);
     // Here and not inside a test, which must not take as long as a build.
     Phase::of("parts", testbed(&["build"])).run(report)?;
     nextest.etcd = Some(etcd_binaries(&cache)?);
@@ -123,6 +124,16 @@ fn more_checks(report: &mut Report, deny: &Path) -> anyhow::Result<()> {
     let mut bans = Command::new(deny);
     bans.args(["--workspace", "--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
     Phase::of("dependencies", bans).run(report)
+}
+
+/// For the next fresh clone. That this fails makes that one slower, and is no failure of what is tested.
+fn keep_dependencies(report: &mut Report, cache: &Cache) {
+    println!("\n== compiled dependencies");
+    let begun = Instant::now();
+    if let Err(error) = dependencies::keep(cache) {
+        println!("they are not kept: {error:#}");
+    }
+    report.phase("compiled dependencies", begun.elapsed());
 }
 
 /// Runs the tests on the main testbed, which is removed afterwards if it was not there before.

@@ -121,6 +121,21 @@ fn another_recipe_for_the_same_version_is_another_entry() {
 }
 
 #[test]
+fn of_what_is_pruned_the_last_used_stay() {
+    let (_folder, cache) = cache();
+    let entries = ["a", "b", "c"].map(|source| cache.get(&Counted::new(source)).unwrap().path);
+    let other = cache.root().join("things-1-0");
+    fs::create_dir(&other).unwrap();
+    // The oldest is used once more.
+    let used = std::time::SystemTime::now() + Duration::from_mins(1);
+    File::open(&entries[0]).unwrap().set_modified(used).unwrap();
+    cache.prune("thing", 2).unwrap();
+    assert_eq!(entries.each_ref().map(|entry| entry.exists()), [true, false, true]);
+    assert!(other.exists(), "another name");
+    assert_eq!(fs::read_dir(cache.root().join("building")).unwrap().count(), 0);
+}
+
+#[test]
 fn the_folder_is_chosen_by_the_most_specific_variable() {
     let chosen = |set: &[(&str, &str)]| {
         Cache::chosen_by(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).into()))
