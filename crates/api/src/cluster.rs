@@ -88,9 +88,10 @@ pub struct EtcdClusterSpec {
     #[x_kube(validation = rules::REPOSITORY)]
     pub repository: Option<String>,
 
-    /// The etcd version that the members should run, such as "3.6.14", with or without a leading "v". Another version than that
-    /// of the running members is not carried out yet, and a condition says so. Two-part versions such as 3.6 are numbers in YAML
-    /// and name no release: write all three parts.
+    /// The etcd version that the members should run, such as "3.6.14", with or without a leading "v". When it changes, the members
+    /// are restarted with it one after another, on their own data; over several minors by way of each of them, and down one minor at a
+    /// time where etcd can. A version that cannot be reached is named in a condition, and the members keep theirs. Two-part versions
+    /// such as 3.6 are numbers in YAML and name no release: write all three parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), extend("default" = defaults::VERSION))]
     #[x_kube(validation = rules::VERSION)]
