@@ -16,7 +16,7 @@ use testbed::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    ours,
+    floor, ours,
     stats::{self, Figure},
 };
 
@@ -61,6 +61,9 @@ pub(crate) struct Life {
     pub(crate) replace: Change,
     pub(crate) grow: Change,
     pub(crate) shrink: Change,
+    pub(crate) upgrade: Change,
+    /// The floor of the last: bare pods, patched by hand one after another.
+    pub(crate) by_hand: Figure,
 }
 
 impl Life {
@@ -70,6 +73,8 @@ impl Life {
             replace: Change::of("a member of three deleted, delete to three Ready"),
             grow: Change::of("three members to five, scale to all Ready"),
             shrink: Change::of("five members to three, scale to three pods left"),
+            upgrade: Change::of("three members to the next minor, edit to all Ready with it"),
+            by_hand: Figure::of("three etcd pods to the next minor, by hand one after another"),
         }
     }
 
@@ -92,14 +97,21 @@ impl Life {
             other => Err(format!("{other} pods")),
         };
         self.shrink.make(ns, run, &name, scale(ns, &name, 3), three).await?;
+        let next = |pods: &[Pod]| match pods.len() {
+            3 => pods.iter().try_for_each(|pod| floor::runs(pod, floor::NEXT)),
+            other => Err(format!("{other} pods")),
+        };
+        self.upgrade.make(ns, run, &name, upgrade(ns, &name), next).await?;
+        self.by_hand.took(run, floor::roll(ns, run).await?);
         ours::remove(ns, &name, &applied).await
     }
 
     /// All figures, in their order.
     pub(crate) fn figures(&self) -> Vec<&Figure> {
-        [&self.replace, &self.grow, &self.shrink]
+        [&self.replace, &self.grow, &self.shrink, &self.upgrade]
             .into_iter()
             .flat_map(|change| [&change.took, &change.gap])
+            .chain([&self.by_hand])
             .collect()
     }
 
@@ -108,11 +120,13 @@ impl Life {
         format!(
             "a member replaced, to one pod's start: {} (goal 2.00), to the start of one like it: {}\n\
              three to five, to two such pods' starts one after another: {}\n\
-             five to three, to two pods' ends one after another: {}",
+             five to three, to two pods' ends one after another: {}\n\
+             three members to the next minor, to three pods by hand one after another: {} (goal 1.30)",
             stats::ratio(&self.replace.took, one_bare, 1),
             stats::ratio(&self.replace.took, one_exact, 1),
             stats::ratio(&self.grow.took, one_exact, 2),
             stats::ratio(&self.shrink.took, one_goes, 2),
+            stats::ratio(&self.upgrade.took, &self.by_hand, 1),
         )
     }
 }
@@ -120,6 +134,13 @@ impl Life {
 /// Asks for another size, as a person does.
 async fn scale(ns: &TestNamespace, name: &str, size: usize) -> anyhow::Result<()> {
     ns.kubectl(&["scale", &format!("etcdcluster/{name}"), &format!("--replicas={size}")]).await?.success()?;
+    Ok(())
+}
+
+/// Asks for the next minor, as a person does.
+async fn upgrade(ns: &TestNamespace, name: &str) -> anyhow::Result<()> {
+    let patch = format!(r#"{{"spec": {{"version": "{}"}}}}"#, floor::NEXT);
+    ns.kubectl(&["patch", "etcdcluster", name, "--type=merge", "-p", &patch]).await?.success()?;
     Ok(())
 }
 

@@ -76,6 +76,8 @@ reasons! {
     WaitingForStorageVersion { version: String } = "WaitingForStorageVersion" => "etcd is bringing its data into the form of {version}; the members are downgraded when all have";
     /// etcd is asked to let its members go down.
     EnablingDowngrade { to: String } = "EnablingDowngrade" => "etcd is asked to let its members go down to {to}";
+    /// A downgrade is allowed while the cluster is paused.
+    DowngradeInForce { to: String } = "DowngradeInForce" => "etcd lets its members go down to {to} while the cluster is paused; it is gone on with, or taken back, when spec.paused is not set any more";
     /// A downgrade is taken back.
     CancellingDowngrade { to: String } = "CancellingDowngrade" => "etcd still lets its members go down to {to}, which the spec does not ask for; that is taken back";
     /// A small cluster does not serve while a member restarts.

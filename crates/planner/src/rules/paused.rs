@@ -4,13 +4,18 @@
 use api::Reason;
 
 use super::{Decision, Flow, Situation};
-use crate::Waiting;
+use crate::{Waiting, membership::Membership};
 
 pub(super) fn ask(situation: &Situation<'_>, decision: &mut Decision) -> Flow {
     if !situation.desired.paused {
         return Flow::Next;
     }
-    decision.hold(situation.observed, Waiting::blocked(Reason::Paused))
+    let flow = decision.hold(situation.observed, Waiting::blocked(Reason::Paused));
+    // Nobody goes on with it and nobody takes it back meanwhile: members of an older minor could be started.
+    if let Some(to) = situation.membership.as_ref().and_then(Membership::downgrade) {
+        decision.wait(Waiting::passing(Reason::DowngradeInForce { to: to.to_string() }));
+    }
+    flow
 }
 
 #[cfg(test)]
@@ -26,6 +31,14 @@ mod tests {
             assert_eq!((touched, world.waits()), (vec![], vec!["Paused"]));
             assert_eq!(world.plan().report.status.control_paused, Some(true));
         }
+    }
+
+    #[test]
+    fn a_downgrade_that_is_in_force_is_said() {
+        let mut world = World::formed();
+        world.desired = desired_of(r#"{"size": 3, "paused": true}"#);
+        world.change_all(|answer| answer.downgrade = Some(launch::Minor::V3_5));
+        assert_eq!((world.steps(), world.waits()), (vec![], vec!["Paused", "DowngradeInForce"]));
     }
 
     #[test]
