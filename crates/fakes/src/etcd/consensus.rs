@@ -76,7 +76,6 @@ const NOT_READY: Refused =
 const NO_TARGET: Refused = Because(InvalidArgument, "etcdserver: invalid downgrade target version");
 const IN_PROGRESS: Refused =
     Because(FailedPrecondition, "etcdserver: cluster has a downgrade job in progress");
-const NO_DOWNGRADE: Refused = Because(FailedPrecondition, "etcdserver: no inflight downgrade job");
 const NO_LEARNER: Refused = Because(FailedPrecondition, "etcdserver: can only promote a learner member");
 
 /// Since when the members that are up are up.
@@ -157,7 +156,6 @@ impl Consensus {
         match target {
             Some(target) => self.may_go_down(target)?,
             None if self.leader.is_none() => return Err(Refused::NoQuorum),
-            None if self.downgrade.is_none() => return Err(NO_DOWNGRADE),
             None => {}
         }
         self.downgrade = target.map(str::to_owned);
