@@ -1,4 +1,5 @@
-//! The book's chapter (seed 004) in the namespace `default`, unchanged, as far as its blocks are not pending.
+//! The book's chapter (seed 004), typed from the first file to the last clean-up: in the namespace `default`, unchanged, and in another one with
+//! the edit that the book asks for there.
 
 use std::time::Duration;
 
@@ -27,21 +28,47 @@ const GET_FOO: &str = "kubectl run --rm -i get-foo --image quay.io/coreos/etcd -
 async fn the_chapter_works_as_written_from_the_first_file_to_the_last_clean_up() -> anyhow::Result<()> {
     let cluster = Cluster::connect().await?;
     nothing_installed(&cluster).await?;
-    let table = Table::read()?;
     let mut reader = Reader::on(&cluster, "example")?;
+    read(&cluster, &mut reader, "default").await
+}
+
+/// As the book says of those whose kubectl works in the namespace `myproject`.
+#[tokio::test]
+async fn the_chapter_works_in_another_namespace_with_the_edit_that_it_asks_for() -> anyhow::Result<()> {
+    let cluster = Cluster::connect().await?;
+    nothing_installed(&cluster).await?;
+    let namespace = "myproject";
+    // One that an interrupted run left.
+    let delete = ["delete", "namespace", namespace, "--ignore-not-found", "--wait"];
+    cluster.kubectl_with(&delete, b"", SOON).await?.success()?;
+    cluster.kubectl(&["create", "namespace", namespace]).await?.success()?;
+    let mut reader = Reader::on(&cluster, "example")?;
+    reader.move_to(namespace).await?;
+    read(&cluster, &mut reader, namespace).await?;
+    cluster.kubectl_with(&delete, b"", SOON).await?.success()?;
+    Ok(())
+}
+
+/// Reads the chapter where this reader works.
+async fn read(cluster: &Cluster, reader: &mut Reader, namespace: &str) -> anyhow::Result<()> {
+    let table = Table::read()?;
     let begun = Instant::now();
     for block in table.shown_by(SEED, "book") {
         if block.shows.iter().any(|s| s == "S24") {
-            before_clean_up(&cluster, begun).await?;
+            before_clean_up(cluster, namespace, begun).await?;
         }
-        reader.block(block).await?;
+        let mut block = block.clone();
+        for line in &mut block.prints {
+            *line = line.replace("Namespace: default", &format!("Namespace: {namespace}"));
+        }
+        reader.block(&block).await?;
         let changes = ["apply", "edit", "delete pod", "patch"].map(|verb| format!("kubectl {verb} "));
         let edits = |line: &String| changes.iter().any(|change| line.contains(change.as_str()));
         if block.typed().iter().any(edits) {
-            still_there(&reader).await.with_context(|| format!("after the block {}", block.at))?;
+            still_there(reader).await.with_context(|| format!("after the block {}", block.at))?;
         }
     }
-    nothing_left(&cluster).await
+    nothing_left(cluster, namespace).await
 }
 
 /// What the book's reader repeats after each change: `foo` is still `bar`.
@@ -60,14 +87,14 @@ async fn still_there(reader: &Reader) -> anyhow::Result<()> {
 }
 
 /// Nothing holds the resource, and the garbage collector knows the kind.
-async fn before_clean_up(cluster: &Cluster, begun: Instant) -> anyhow::Result<()> {
+async fn before_clean_up(cluster: &Cluster, namespace: &str, begun: Instant) -> anyhow::Result<()> {
     // The book's case: the kinds that it does not have were not needed.
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     ensure!(
         crds.get_opt("etcdbackups.etcd.database.coreos.com").await?.is_none(),
         "there are more CRDs than the book's"
     );
-    let clusters: Api<EtcdCluster> = Api::namespaced(cluster.client(), "default");
+    let clusters: Api<EtcdCluster> = Api::namespaced(cluster.client(), namespace);
     let resource = clusters.get("example-etcd-cluster").await?;
     ensure!(resource.metadata.finalizers.unwrap_or_default().is_empty(), "a finalizer would hang");
     // It takes up a new kind within half a minute; before that it does not know whose the pods are.
@@ -76,13 +103,13 @@ async fn before_clean_up(cluster: &Cluster, begun: Instant) -> anyhow::Result<()
 }
 
 /// S24: of all that was made, nothing is left.
-async fn nothing_left(cluster: &Cluster) -> anyhow::Result<()> {
-    let pods: Api<Pod> = Api::namespaced(cluster.client(), "default");
-    let services: Api<Service> = Api::namespaced(cluster.client(), "default");
+async fn nothing_left(cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
+    let pods: Api<Pod> = Api::namespaced(cluster.client(), namespace);
+    let services: Api<Service> = Api::namespaced(cluster.client(), namespace);
     let labels = "etcd_cluster=example-etcd-cluster";
     wait_for_all(&pods, labels, SOON, "to be gone", check::none_left).await?;
     wait_for_all(&services, labels, SOON, "to be gone", check::none_left).await?;
     wait_for_all(&pods, "name=etcd-operator", SOON, "to be gone", check::none_left).await?;
-    let leases: Api<Lease> = Api::namespaced(cluster.client(), "default");
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), namespace);
     Ok(wait_for_all(&leases, "", SOON, "to be gone", check::none_left).await?)
 }

@@ -32,7 +32,7 @@ const TYPED_AGAIN: Duration = Duration::from_secs(20);
 /// Somebody with a shell and, at times, a client's shell in a pod.
 pub(crate) struct Reader {
     /// The reader's own copy of the repository's examples, which the seeds ask to edit.
-    _copy: TempDir,
+    copy: TempDir,
     /// The folder where the reader is.
     folder: PathBuf,
     environment: [(&'static str, String); 2],
@@ -48,7 +48,24 @@ impl Reader {
         let environment = [("PATH", path), ("KUBECONFIG", places.kubeconfig.display().to_string())];
         let copy = tempfile::tempdir().context("no folder for the reader")?;
         copy_folder(&repository().join("example"), &copy.path().join("example"))?;
-        Ok(Self { folder: copy.path().join(folder), _copy: copy, environment, client: None })
+        let folder = copy.path().join(folder);
+        Ok(Self { copy, folder, environment, client: None })
+    }
+
+    /// Works in another namespace from now on, as somebody does whose kubectl is set up for it, and makes the one edit that the book asks
+    /// for then.
+    pub(crate) async fn move_to(&mut self, namespace: &str) -> anyhow::Result<()> {
+        let own = self.copy.path().join("kubeconfig");
+        for (name, value) in &mut self.environment {
+            if *name == "KUBECONFIG" {
+                fs::copy(&*value, &own).with_context(|| own.display().to_string())?;
+                *value = own.display().to_string();
+            }
+        }
+        self.run(&format!("kubectl config set-context --current --namespace={namespace}"), None).await?;
+        let edit =
+            format!("sed -i 's/namespace: default/namespace: {namespace}/' etcd-operator-rolebinding.yaml");
+        self.run(&edit, None).await.map(drop)
     }
 
     /// Reads the blocks of a seed that a test shows.
