@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use api::EtcdCluster;
-use e2e::{SOON, printed::printed, seeds::Table};
+use e2e::{
+    SOON,
+    printed::printed,
+    seeds::{Block, Table},
+};
 use k8s_openapi::{
     api::{
         coordination::v1::Lease,
@@ -53,6 +57,7 @@ async fn the_chapter_works_in_another_namespace_with_the_edit_that_it_asks_for()
 async fn read(cluster: &Cluster, reader: &mut Reader, namespace: &str) -> anyhow::Result<()> {
     let table = Table::read()?;
     let begun = Instant::now();
+    let mut changed = false;
     for block in table.shown_by(SEED, "book") {
         if block.shows.iter().any(|s| s == "S24") {
             before_clean_up(cluster, namespace, begun).await?;
@@ -62,13 +67,18 @@ async fn read(cluster: &Cluster, reader: &mut Reader, namespace: &str) -> anyhow
             *line = line.replace("Namespace: default", &format!("Namespace: {namespace}"));
         }
         reader.block(&block).await?;
-        let changes = ["apply", "edit", "delete pod", "patch"].map(|verb| format!("kubectl {verb} "));
-        let edits = |line: &String| changes.iter().any(|change| line.contains(change.as_str()));
-        if block.typed().iter().any(edits) {
+        // After each change the book looks at what happens, some of which is over in seconds. Then the reader asks the client.
+        if std::mem::replace(&mut changed, is_change(&block)) {
             still_there(reader).await.with_context(|| format!("after the block {}", block.at))?;
         }
     }
     nothing_left(cluster, namespace).await
+}
+
+/// Whether a cluster that is there is changed by it.
+fn is_change(block: &Block) -> bool {
+    let changes = ["apply", "edit", "delete pod", "patch"].map(|verb| format!("kubectl {verb} "));
+    block.typed().iter().any(|line| changes.iter().any(|change| line.contains(change.as_str())))
 }
 
 /// What the book's reader repeats after each change: `foo` is still `bar`.
