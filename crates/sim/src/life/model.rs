@@ -383,7 +383,11 @@ fn rash(state: &State, glance: &Glance, plan: &Plan) -> Option<Law> {
     let others = |leader: SlotId| SlotId::all().any(|id| id != leader && eyes::serves(state, state.slot(id)));
     let rows = [
         (risks > 1, Law::SeveralRisks),
-        (state.paused && !plan.steps.is_empty(), Law::ActsWhilePaused),
+        // What only protects data is done all the same.
+        (
+            state.paused && plan.steps.iter().any(|step| !matches!(step, Step::WithdrawEmptyStart { .. })),
+            Law::ActsWhilePaused,
+        ),
         (available && !state.has_quorum(), Law::FalseAvailable),
         (removed.is_some_and(|id| stays(id) && others(id)) && removed == state.leader, Law::LeaderRemoved),
         (promoted.is_some_and(|id| !state.slot(id).is_up()), Law::PromotedDead),
