@@ -119,6 +119,11 @@ impl Actor<'_> {
                     memory.not_answered(effect.object().1, Instant::now());
                 }
             }
+            Effect::RelaunchPod { name, .. } if may_be_done => {
+                if let Ok(member) = name.parse() {
+                    memory.silences.forget(&member);
+                }
+            }
             _ => {}
         }
         let (kind, name) = effect.object();

@@ -132,6 +132,11 @@ impl Silences {
         silence.is_back(run, now);
     }
 
+    /// Begins anew with a member that was just given another image: what kept it away may have been the one before.
+    pub fn forget(&mut self, member: &MemberName) {
+        self.silent.remove(member);
+    }
+
     /// Forgets members that are no more.
     pub fn keep(&mut self, exists: impl Fn(&MemberName) -> bool) {
         self.silent.retain(|name, _| exists(name));
@@ -224,6 +229,24 @@ mod tests {
         assert_eq!(silent_for, 200);
         silences.heard(&member, Some(0), Instant::now());
         assert_eq!(silences.silent(&member, Some(0), Hearsay::Alive, Instant::now()), Silent::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_another_image_a_member_is_given_its_time_anew() {
+        let (mut silences, member) = (Silences::default(), "a-1".parse().unwrap());
+        silences.heard(&member, Some(0), Instant::now());
+        let gone = |silences: &mut Silences, run| {
+            silences.silent(&member, run, Hearsay::Missing, Instant::now()).gone_for.as_secs()
+        };
+        for _ in 0..10 {
+            gone(&mut silences, None);
+            tokio::time::advance(Duration::from_secs(10)).await;
+        }
+        assert_eq!(gone(&mut silences, None), 100);
+        silences.forget(&member);
+        assert_eq!(gone(&mut silences, Some(1)), 0);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(gone(&mut silences, Some(1)), 10);
     }
 
     #[tokio::test(start_paused = true)]

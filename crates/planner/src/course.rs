@@ -135,6 +135,13 @@ pub(crate) fn is_held_by_relaunch(view: &View<'_>, pod: &SeenPod) -> bool {
     pod.was_relaunched() && pod.is_down() && (pod.is_relaunching() || not_seen())
 }
 
+/// Whether a member was given another version and has never been seen to run it, though the kubelet has started it: what it was given may be
+/// what keeps it from serving, also in the moments in which it runs.
+pub(crate) fn is_unproven(view: &View<'_>, pod: &SeenPod) -> bool {
+    let not_seen = || last_seen_version(view, &pod.name).is_some_and(|seen| Some(seen) != pod.version());
+    pod.was_relaunched() && !pod.is_relaunching() && not_seen()
+}
+
 /// The version that a member was last seen to run: a fact that is written down with each round, and outlives this process.
 pub(crate) fn last_seen_version(view: &View<'_>, member: &str) -> Option<EtcdVersion> {
     let details = view.observed.resource.status.member_details.as_deref().unwrap_or_default();

@@ -52,6 +52,10 @@ impl Heard {
             .own_pods()
             .filter_map(|pod| Some((pod.name.parse().ok()?, (run(pod), pod.is_ready()))))
             .collect();
+        // The pull of another image that we asked for is no silence, however long it takes.
+        let pulls = |pod: &&SeenPod| pod.is_relaunching() && pod.is_down();
+        let pulling: BTreeSet<MemberName> =
+            observed.own_pods().filter(pulls).filter_map(|pod| pod.name.parse().ok()).collect();
         memory.keep_members(|name| pods.contains_key(name), &addresses);
         observed.members = pods
             .keys()
@@ -72,6 +76,7 @@ impl Heard {
         let leader = list.and_then(|list| list.members.iter().find(|member| Some(member.id) == list.leader));
         let hearsay = |name: &MemberName, ready: bool| match leader {
             _ if ready => Hearsay::Alive,
+            _ if pulling.contains(name) => Hearsay::Nothing,
             Some(leader) if formed && leader.is_in(name.as_str()) => Hearsay::Alive,
             // Before there is a cluster, nobody has a quorum, and each is missed.
             _ if unfinished.is_some() || !formed => Hearsay::Missing,

@@ -13,7 +13,7 @@ use api::{Event, Reason};
 use super::{Decision, Flow, Situation, after};
 use crate::{
     Waiting,
-    course::is_held_by_relaunch,
+    course::{is_held_by_relaunch, is_unproven},
     membership::{Fate, Membership, Seat},
     observed::{ContainerState, OrderSeen, RefusalClass},
     step::{Leaving, Step},
@@ -117,7 +117,8 @@ fn silent(
     let alive = seat.pod.is_some_and(crate::SeenPod::is_ready) || membership.is_leader(seat);
     let grace = situation.desired.grace;
     // What it was given last keeps it down, and another one would be given the same. `roll` says so, and gives it what is right.
-    let held = seat.pod.is_some_and(|pod| is_held_by_relaunch(&situation.view, pod));
+    let view = &situation.view;
+    let held = seat.pod.is_some_and(|pod| is_held_by_relaunch(view, pod) || is_unproven(view, pod));
     if alive || held {
         return Verdict::Stays;
     }
