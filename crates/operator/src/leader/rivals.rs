@@ -29,6 +29,8 @@ use crate::{
 
 /// How often it is looked for others. Whoever leads renews several times in between.
 const LOOK: Duration = Duration::from_secs(20);
+/// How often this process looks whether it leads by now: others are looked for as soon as it does.
+const STANDBY: Duration = Duration::from_secs(1);
 /// How long writing an Event may take.
 const LIMIT: Duration = Duration::from_secs(3);
 
@@ -56,7 +58,8 @@ impl Rivals {
         let mut seen = BTreeMap::new();
         let mut said = String::new();
         loop {
-            if self.leadership.term().is_some() {
+            let leads = self.leadership.term().is_some();
+            if leads {
                 let api: Api<Lease> = Api::all(self.client.clone());
                 let params = ListParams::default().fields(&format!("metadata.name={LEASE_CLUSTER_WIDE}"));
                 match deadline(api.list(&params)).await {
@@ -71,7 +74,7 @@ impl Rivals {
                 // What changed meanwhile says nothing of who leads now.
                 seen.clear();
             }
-            sleep(LOOK).await;
+            sleep(if leads { LOOK } else { STANDBY }).await;
         }
     }
 
