@@ -131,15 +131,18 @@ pub(crate) fn needs_relaunch(pod: &SeenPod, desired: &Desired, next: EtcdVersion
 /// Whether a member does not run because of what it was last given: its container was ended for another image or version, and it has not
 /// been seen to run that.
 pub(crate) fn is_held_by_relaunch(view: &View<'_>, pod: &SeenPod) -> bool {
-    let not_seen = || last_seen_version(view, &pod.name).is_some_and(|seen| Some(seen) != pod.version());
-    pod.was_relaunched() && pod.is_down() && (pod.is_relaunching() || not_seen())
+    pod.was_relaunched() && pod.is_down() && (pod.is_relaunching() || was_seen_otherwise(view, pod))
 }
 
 /// Whether a member was given another version and has never been seen to run it, though the kubelet has started it: what it was given may be
 /// what keeps it from serving, also in the moments in which it runs.
 pub(crate) fn is_unproven(view: &View<'_>, pod: &SeenPod) -> bool {
-    let not_seen = || last_seen_version(view, &pod.name).is_some_and(|seen| Some(seen) != pod.version());
-    pod.was_relaunched() && !pod.is_relaunching() && not_seen()
+    pod.was_relaunched() && !pod.is_relaunching() && was_seen_otherwise(view, pod)
+}
+
+/// Whether a member was last seen to run another version than it is ordered to.
+fn was_seen_otherwise(view: &View<'_>, pod: &SeenPod) -> bool {
+    last_seen_version(view, &pod.name).is_some_and(|seen| Some(seen) != pod.version())
 }
 
 /// The version that a member was last seen to run: a fact that is written down with each round, and outlives this process.
